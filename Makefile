@@ -1,0 +1,64 @@
+# Everything is done through these targets; none needs anything but python3 (3.11 or newer), pip and make.
+#   make up      set up, start CodeHub on this machine and print its URL
+#   make test    set up and run every test this machine can run
+#   make check   formatting, lint, types, import contracts
+#   make lock    pin the dependencies anew (writes requirements/*.txt)
+#   make clean   remove what the targets made (never a data directory)
+
+PYTHON ?= python3
+UV := .tools/uv/bin/uv
+BIN := .venv/bin
+# uv must use the Python it is given: nothing is downloaded but locked packages.
+export UV_PYTHON_DOWNLOADS = never
+export VIRTUAL_ENV = $(CURDIR)/.venv
+
+.PHONY: up test check format lock setup clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup: .venv/.ready
+
+.tools/uv/.ready: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "CodeHub needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 …" >&2; exit 1; }
+	@echo "==> [1/3] uv, the package installer"
+	@rm -rf .tools/uv && $(PYTHON) -m pip install --quiet --no-warn-script-location --disable-pip-version-check \
+	  --root-user-action=ignore --require-hashes --target .tools/uv -r requirements/uv.txt
+	@touch $@
+
+.venv/.ready: .tools/uv/.ready requirements/dev.txt pyproject.toml
+	@echo "==> [2/3] locked dependencies"
+	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$(command -v $(PYTHON))" .venv
+	@$(UV) pip sync --require-hashes requirements/dev.txt
+	@echo "==> [3/3] codehub itself"
+	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+up: setup
+	@exec $(BIN)/codehub up $(ARGS)
+
+test: setup
+	@$(BIN)/pytest $(ARGS)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Without --index-url and --emit-* the files name packages and hashes, no host.
+lock: .tools/uv/.ready
+	$(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 $(UPGRADE) \
+	  --all-extras --group dev pyproject.toml -o requirements/dev.txt
+	echo 'uv' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 $(UPGRADE) \
+	  - -o requirements/uv.txt
+
+clean:
+	rm -rf .venv .tools dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

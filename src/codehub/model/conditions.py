@@ -1,0 +1,120 @@
+"""Conditions: the observed facts a phase is derived from, and how a new observation is merged in.
+
+`last_transition_time` changes only when `status` changes; an observation that changes nothing yields an equal value,
+so that nothing is written for it. Unknown keys written by a newer version survive a round trip.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+VOLUME_READY = "storage.volume_ready"
+ARCHIVE_READY = "storage.archive_ready"
+CONTAINER_READY = "infra.container_ready"
+HEALTHY = "policy.healthy"
+
+NOT_OBSERVED = "NotObserved"
+
+VOLUME_PROVISIONED = "VolumeProvisioned"
+VOLUME_NOT_FOUND = "VolumeNotFound"
+RESTORE_INCOMPLETE = "RestoreIncomplete"
+VOLUME_CONDEMNED = "VolumeCondemned"
+VOLUME_UNKNOWN = "VolumeUnknown"
+
+CONTAINER_RUNNING = "ContainerRunning"
+CONTAINER_NOT_RUNNING = "ContainerNotRunning"  # it exists but is dead, or is not ready yet
+CONTAINER_NOT_FOUND = "ContainerNotFound"
+
+ARCHIVE_UPLOADED = "ArchiveUploaded"
+ARCHIVE_CORRUPTED = "ArchiveCorrupted"
+ARCHIVE_EXPIRED = "ArchiveExpired"
+ARCHIVE_NOT_FOUND = "ArchiveNotFound"
+ARCHIVE_UNREACHABLE = "ArchiveUnreachable"
+ARCHIVE_TIMEOUT = "ArchiveTimeout"
+NO_ARCHIVE = "NoArchive"
+
+ALL_CONDITIONS_MET = "AllConditionsMet"
+CONTAINER_WITHOUT_VOLUME = "ContainerWithoutVolume"
+ARCHIVE_ACCESS_ERROR = "ArchiveAccessError"
+
+TERMINAL_ARCHIVE_REASONS = frozenset({ARCHIVE_CORRUPTED, ARCHIVE_EXPIRED, ARCHIVE_NOT_FOUND})
+TRANSIENT_ARCHIVE_REASONS = frozenset({ARCHIVE_UNREACHABLE, ARCHIVE_TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One observed fact; `last_transition_time` is when `status` last changed."""
+
+    status: bool
+    reason: str = NOT_OBSERVED
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+    def seen_as(self, status: bool, reason: str, message: str, now: datetime) -> "Condition":
+        """This condition after a new look at the same fact."""
+        since = self.last_transition_time if status == self.status and self.last_transition_time else now
+        return Condition(status, reason, message, since)
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The four facts every rule reads, with their values before the first observation, and any others kept as found."""
+
+    volume_ready: Condition = Condition(status=False)
+    archive_ready: Condition = Condition(status=False)
+    container_ready: Condition = Condition(status=False)
+    healthy: Condition = Condition(status=True)
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_health(self, healthy: Condition) -> "Conditions":
+        return replace(self, healthy=healthy)
+
+
+def from_json(stored: Mapping[str, Any]) -> Conditions:
+    """Read the column. Missing keys, and missing fields of a key, take their defaults."""
+    known = {VOLUME_READY, ARCHIVE_READY, CONTAINER_READY, HEALTHY}
+    return Conditions(
+        volume_ready=_condition(stored.get(VOLUME_READY), default=False),
+        archive_ready=_condition(stored.get(ARCHIVE_READY), default=False),
+        container_ready=_condition(stored.get(CONTAINER_READY), default=False),
+        healthy=_condition(stored.get(HEALTHY), default=True),
+        others={key: value for key, value in stored.items() if key not in known},
+    )
+
+
+def to_json(conditions: Conditions) -> dict[str, Any]:
+    """Write the column; a condition never observed is left out, so a new row keeps `{}`."""
+    named = {
+        VOLUME_READY: (conditions.volume_ready, _UNOBSERVED.volume_ready),
+        ARCHIVE_READY: (conditions.archive_ready, _UNOBSERVED.archive_ready),
+        CONTAINER_READY: (conditions.container_ready, _UNOBSERVED.container_ready),
+        HEALTHY: (conditions.healthy, _UNOBSERVED.healthy),
+    }
+    observed = {key: _stored(condition) for key, (condition, unobserved) in named.items() if condition != unobserved}
+    return {**conditions.others, **observed}
+
+
+_UNOBSERVED = Conditions()
+
+
+def _stored(condition: Condition) -> dict[str, Any]:
+    since = condition.last_transition_time
+    return {
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "last_transition_time": since.isoformat() if since else None,
+    }
+
+
+def _condition(stored: Mapping[str, Any] | None, *, default: bool) -> Condition:
+    if not stored:
+        return Condition(status=default)
+    since = stored.get("last_transition_time")
+    return Condition(
+        status=bool(stored.get("status", default)),
+        reason=str(stored.get("reason", NOT_OBSERVED)),
+        message=str(stored.get("message", "")),
+        last_transition_time=datetime.fromisoformat(since) if since else None,
+    )
