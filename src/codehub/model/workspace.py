@@ -19,6 +19,9 @@ OpId = NewType("OpId", UUID)
 Incarnation = NewType("Incarnation", str)  # which making of a volume this is; drawn before the volume is made
 ArchiveKey = NewType("ArchiveKey", str)  # `{workspace_id}/{op_id}/home.tar.zst`
 
+UNLABELLED = Incarnation("")  # a volume made before incarnations existed, or by hand
+MAX_RETIRED = 16  # a creation that hung longer ago than this many operations is left to a person
+
 
 class Phase(StrEnum):
     """The one word derived from the conditions (phase.py)."""
@@ -62,6 +65,7 @@ class ErrorReason(StrEnum):
     IMAGE_PULL_FAILED = "ImagePullFailed"
     CONTAINER_WITHOUT_VOLUME = "ContainerWithoutVolume"
     ARCHIVE_CORRUPTED = "ArchiveCorrupted"
+    ARCHIVE_ACCESS_ERROR = "ArchiveAccessError"  # the archive is missing or expired and there is no live volume
     VOLUME_UNKNOWN = "VolumeUnknown"  # a volume that no operation of this row made: a person decides
     ACTION_FAILED = "ActionFailed"
     RETRY_EXCEEDED = "RetryExceeded"
@@ -103,17 +107,42 @@ class RecoverFrom(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HomeContext:
-    """The controller's memory of the volume (column home_ctx).
+class VolumeRef:
+    """Exactly one making of a volume; whatever is asked of another one is refused by the driver."""
 
-    `incarnation` None with a LIVE volume is one made before incarnations existed. `retired` holds the incarnations
-    that this row drew and moved on from: such a volume may be removed when it turns up late, an unknown one never.
+    incarnation: Incarnation
+    uid: str | None  # None: any of this incarnation (it was made before uids existed)
+
+
+@dataclass(frozen=True, slots=True)
+class HomeContext:
+    """The controller's memory of what it made (column home_ctx).
+
+    `retired` holds the incarnations that this row drew and moved on from: such a volume may be removed when it turns
+    up late, one that is in neither `incarnation` nor `retired` never. `uid` is the very volume that became live: a
+    blank one that a late creation put in its place has the same incarnation but another uid.
+    `instance_op` is the STARTING whose instance counts; any other instance gets no endpoint and is removed.
     """
 
     volume: VolumeState = VolumeState.NONE
     incarnation: Incarnation | None = None
+    uid: str | None = None  # None while not live, or of a volume made before uids existed
     restore_marker: ArchiveKey | None = None
     retired: tuple[Incarnation, ...] = ()
+    instance_op: OpId | None = None
+
+    def draw(self, op_id: OpId, volume: VolumeState) -> "HomeContext":
+        """The memory once `op_id` is to make a new volume: what was made before is retired, its marker forgotten."""
+        before = (self.incarnation,) if self.incarnation is not None else ()
+        return HomeContext(
+            volume=volume,
+            incarnation=Incarnation(str(op_id)),
+            retired=(*self.retired, *before)[-MAX_RETIRED:],
+        )
+
+    def knows(self, incarnation: Incarnation) -> bool:
+        """Whether this row made that volume, now or earlier."""
+        return incarnation == self.incarnation or incarnation in self.retired
 
 
 @dataclass(frozen=True, slots=True)

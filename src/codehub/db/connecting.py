@@ -1,0 +1,93 @@
+"""Why PostgreSQL could not be connected to, in one line with a next step.
+
+libpq says it only as text, and its text can hold parts of a URL that it misread, such as the end of a password with an
+unescaped `@`. So the text is only looked at, never shown.
+"""
+
+import re
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from codehub.errors import StartError
+
+# What an unescaped password spills into does not look like this, or is not a host that exists.
+_HOST = re.compile(r"[\w.,:/ \[\]-]{1,120}")
+_PORT = re.compile(r"[\d,]*")
+_NAME = re.compile(r"[\w.() -]{1,63}")
+
+# What libpq or the server said → what we say, with {server}, {user} and {database}; the first match wins.
+_CAUSES = (
+    (
+        r"password authentication failed|no password supplied",
+        "PostgreSQL at {server} refused the password of user {user}.",
+        "Correct the user or the password in the database URL.",
+    ),
+    (
+        r"no pg_hba.conf entry",
+        "PostgreSQL at {server} does not accept user {user} from this machine.",
+        "Add an entry to its pg_hba.conf.",
+    ),
+    (
+        r"database .* does not exist",
+        "PostgreSQL at {server} has no database {database}.",
+        "Create it (createdb {database}) or correct the database URL.",
+    ),
+    (r"role .* does not exist", "PostgreSQL at {server} has no user {user}.", "Correct the user in the database URL."),
+    (
+        r"too many (clients|connections)|remaining connection slots",
+        "PostgreSQL at {server} has no connection left.",
+        "Close other programs' connections or raise its max_connections.",
+    ),
+    (
+        r"starting up|shutting down|recovery mode",
+        "PostgreSQL at {server} is starting or stopping.",
+        "Try again in a moment.",
+    ),
+    (
+        r"SSL|certificate",
+        "PostgreSQL at {server} and this machine do not agree on TLS.",
+        "Check sslmode and sslrootcert.",
+    ),
+    (
+        r"resolve|translate host name|Name or service not known|nodename",
+        "The host of PostgreSQL, {server}, is not known.",
+        "Correct the host in the database URL.",
+    ),
+    (r"timeout|timed out", "PostgreSQL at {server} did not answer in time.", "Check the network and the firewall."),
+    (
+        r"refused|No such file|unreachable|No route",
+        "PostgreSQL at {server} cannot be reached.",
+        "Start it, or correct the host and the port in the database URL.",
+    ),
+)
+
+
+def connect_error(database_url: str, error: psycopg.Error) -> StartError:
+    """The sentence for a failed attempt to connect."""
+    try:
+        parts = conninfo_to_dict(database_url)
+    except psycopg.ProgrammingError:
+        return _not_a_url()
+    host = str(parts.get("host") or parts.get("hostaddr") or "the default socket")
+    port = str(parts.get("port") or "")
+    user = str(parts.get("user") or "(default)")
+    database = str(parts.get("dbname") or user)
+    if not (_HOST.fullmatch(host) and _PORT.fullmatch(port) and _NAME.fullmatch(user) and _NAME.fullmatch(database)):
+        return _not_a_url()
+    server = f"{host}:{port}" if port else host
+    said = str(error)
+    for pattern, message, hint in _CAUSES:
+        if re.search(pattern, said):
+            names = {"server": server, "user": user, "database": database}
+            return StartError(message.format(**names), hint.format(**names))
+    if "invalid" in said:
+        return _not_a_url()
+    return StartError(f"PostgreSQL at {server} did not accept the connection.", "Its log says why.")
+
+
+def _not_a_url() -> StartError:
+    return StartError(
+        "The database URL is not one that PostgreSQL understands.",
+        "It looks like postgresql://user:password@host:5432/database; write special characters in the password as %XX.",
+    )

@@ -1,0 +1,56 @@
+"""How many workspaces run or are to run, counted exactly and without scanning those that do not.
+
+Counting and admitting one more must not be interleaved with another request doing the same: `hold_limits` first, in
+the transaction that then writes.
+"""
+
+from psycopg.sql import SQL
+
+from codehub.db.locks import AdvisoryLock
+from codehub.db.pool import Connection
+from codehub.model.limits import Usage
+from codehub.model.workspace import UserId, WorkspaceId
+
+_HOLD = "SELECT pg_advisory_xact_lock(%s)"
+
+_INSTANCE_EXISTS = SQL("""(
+    conditions -> 'infra.container_ready' -> 'status' = 'true'
+    OR conditions -> 'infra.container_ready' ->> 'reason' = 'ContainerNotRunning'
+    OR operation IN ('STARTING', 'STOPPING'))
+""")
+
+# What counts: desired RUNNING and neither deleted nor ERROR, or an instance that exists. Split by phase into disjoint
+# sets, each inside a partial index. The split is complete because phase is derived from the conditions: a container
+# that is ready makes its row RUNNING, ERROR or (deleted) DELETING, and a row that is neither RUNNING nor ERROR and
+# is to run, or is being started or stopped, is one that the reconcile index holds.
+COUNT_RUNNING = SQL("""
+SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*)
+FROM (
+    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_running
+    WHERE deleted_at IS NULL AND phase = 'RUNNING'
+    UNION ALL
+    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_reconcile
+    WHERE deleted_at IS NULL AND (phase <> desired_state OR operation <> 'NONE') AND phase NOT IN ('RUNNING', 'ERROR')
+      AND (desired_state = 'RUNNING' OR {INSTANCE_EXISTS})
+    UNION ALL
+    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_error
+    WHERE deleted_at IS NULL AND phase = 'ERROR' AND {INSTANCE_EXISTS}
+    UNION ALL
+    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_deleting
+    WHERE deleted_at IS NOT NULL AND phase <> 'DELETED' AND {INSTANCE_EXISTS}
+) AS counted
+WHERE id IS DISTINCT FROM %(excluding)s::uuid
+""").format(INSTANCE_EXISTS=_INSTANCE_EXISTS)
+
+
+async def hold_limits(conn: Connection) -> None:
+    """Let no other transaction count until this one has ended."""
+    await conn.execute(_HOLD, [int(AdvisoryLock.LIMITS)])
+
+
+async def count_running(conn: Connection, owner: UserId, excluding: WorkspaceId | None = None) -> Usage:
+    """What `owner` and everybody use, without the workspace that asks."""
+    cursor = await conn.execute(COUNT_RUNNING, {"owner": owner, "excluding": excluding})
+    row = await cursor.fetchone()
+    assert row is not None
+    return Usage(user=row[0], total=row[1])

@@ -1,0 +1,93 @@
+"""What a tick reads: the workspaces that need something, a slice of those that do not, and any by name.
+
+Each query walks partial indexes (0005), so its cost follows what it returns, not how many workspaces exist.
+All of them page by id: give the last id of one page as `after` to get the next.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.sql import SQL
+
+from codehub.db.pool import Connection
+from codehub.db.rows import COLUMNS, workspace_of
+from codehub.model.workspace import Workspace, WorkspaceId
+
+_BEFORE_ALL = WorkspaceId(UUID(int=0))
+
+# Three disjoint sets, each found through the index named beside it. Left to the sweep, because only time or a person
+# will change them: ERROR without an unanswered recovery, the trash that waits for GC, and the pauses of an outage.
+NEEDING_WORK = SQL("""
+SELECT {COLUMNS} FROM (
+    (SELECT * FROM workspaces  -- idx_workspaces_reconcile
+     WHERE deleted_at IS NULL AND (phase <> desired_state OR operation <> 'NONE') AND phase <> 'ERROR'
+       AND (error_reason IS DISTINCT FROM 'Unreachable' OR retry_at IS NULL OR retry_at <= %(now)s)
+       AND id > %(after)s
+     ORDER BY id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM workspaces  -- idx_workspaces_deleting
+     WHERE deleted_at IS NOT NULL AND phase <> 'DELETED'
+       AND NOT (phase = 'DELETING' AND operation = 'NONE'
+                AND conditions -> 'storage.volume_ready' ->> 'reason' IS NOT DISTINCT FROM 'VolumeNotFound'
+                AND conditions -> 'infra.container_ready' ->> 'reason' IS NOT DISTINCT FROM 'ContainerNotFound')
+       AND (error_reason IS DISTINCT FROM 'Unreachable' OR retry_at IS NULL OR retry_at <= %(now)s)
+       AND id > %(after)s
+     ORDER BY id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM workspaces  -- idx_workspaces_error
+     WHERE deleted_at IS NULL AND phase = 'ERROR'
+       AND recover_request IS NOT NULL AND (recover_request ->> 'id')::uuid IS DISTINCT FROM recover_handled_id
+       AND id > %(after)s
+     ORDER BY id LIMIT %(limit)s)
+) AS needing
+ORDER BY id LIMIT %(limit)s
+""").format(COLUMNS=COLUMNS)
+
+SWEEP = SQL("SELECT {COLUMNS} FROM workspaces WHERE phase <> 'DELETED' AND id > %s ORDER BY id LIMIT %s").format(
+    COLUMNS=COLUMNS
+)
+
+BY_IDS = SQL("SELECT {COLUMNS} FROM workspaces WHERE id = ANY(%s) ORDER BY id").format(COLUMNS=COLUMNS)
+
+# idx_workspaces_ttl_check; its key bounds the scan, since no TTL is shorter than a minute. GREATEST skips NULLs.
+TTL_CANDIDATES = SQL("""
+SELECT {COLUMNS} FROM workspaces
+WHERE deleted_at IS NULL AND phase IN ('RUNNING', 'STANDBY') AND operation = 'NONE' AND desired_state = phase
+  AND phase_changed_at < now() - interval '60 seconds'
+  AND CASE phase
+      WHEN 'RUNNING' THEN standby_ttl_seconds > 0
+          AND now() - greatest(last_access_at, phase_changed_at, keep_awake_until)
+              > make_interval(secs => standby_ttl_seconds)
+      ELSE archive_ttl_seconds > 0 AND now() - phase_changed_at > make_interval(secs => archive_ttl_seconds) END
+ORDER BY phase_changed_at LIMIT %s
+""").format(COLUMNS=COLUMNS)
+
+
+async def needing_work(
+    conn: Connection, now: datetime, limit: int, after: WorkspaceId = _BEFORE_ALL
+) -> Sequence[Workspace]:
+    """Workspaces with a wish, an operation, a deletion or a recovery to attend to."""
+    cursor = await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after})
+    return [workspace_of(row) async for row in cursor]
+
+
+async def sweep(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequence[Workspace]:
+    """The next slice of all workspaces that are not DELETED, to notice what changed behind our back.
+
+    A slice shorter than `limit` is the last one: begin again with None.
+    """
+    cursor = await conn.execute(SWEEP, [after or _BEFORE_ALL, limit])
+    return [workspace_of(row) async for row in cursor]
+
+
+async def by_ids(conn: Connection, ids: Collection[WorkspaceId]) -> Sequence[Workspace]:
+    """These workspaces, as far as they exist."""
+    cursor = await conn.execute(BY_IDS, [list(ids)])
+    return [workspace_of(row) async for row in cursor]
+
+
+async def ttl_candidates(conn: Connection, limit: int) -> Sequence[Workspace]:
+    """Workspaces whose TTL has run out by the database's clock, longest in their phase first (SPEC section 7)."""
+    cursor = await conn.execute(TTL_CANDIDATES, [limit])
+    return [workspace_of(row) async for row in cursor]

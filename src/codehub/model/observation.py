@@ -1,0 +1,101 @@
+"""What one look at the infrastructure found about one workspace.
+
+None always means "could not look" or "did not look", never "is not there". A bulk listing may say that something is
+there; that an archive is missing, corrupted or expired takes a direct look, and so does every absence that a rule
+would call a loss (`VolumeSeen.confirmed`, see suspicion.py). The order of looking is jobs, archives, volumes,
+instances: a job seen as ended has its archive in place, and an instance that appeared meanwhile is seen before a
+commit.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+
+from codehub.model.workspace import UNLABELLED, ArchiveKey, ErrorReason, Incarnation, OpId, VolumeRef
+
+
+class Life(Enum):
+    """How alive an instance is."""
+
+    DEAD = auto()  # it exists and does not run
+    ALIVE = auto()  # it runs; its port does not answer (yet)
+    READY = auto()  # it runs and takes traffic
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSeen:
+    """An instance, or (life None) the certainty that there is none."""
+
+    life: Life | None
+    op_id: OpId | None = None  # the STARTING that asked for it, from its label
+    endpoint: str | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.life is not None
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSeen:
+    """A volume with what its labels say, or that there is none."""
+
+    exists: bool
+    incarnation: Incarnation = UNLABELLED
+    uid: str = ""  # drawn by the driver each time it makes a volume: two of one incarnation still differ
+    confirmed: bool = False  # of an absence: looked at directly, not only missing from a listing
+
+    @property
+    def ref(self) -> VolumeRef:
+        return VolumeRef(self.incarnation, self.uid or None)
+
+
+class ArchiveSeen(Enum):
+    """The state of one archive key in the store."""
+
+    LISTED = auto()  # object and meta are there
+    VERIFIED = auto()  # … and size and checksum agree, checked in this very look
+    MISSING = auto()  # object or meta is not there
+    CORRUPTED = auto()
+    EXPIRED = auto()
+    UNREACHABLE = auto()
+    TIMEOUT = auto()
+
+
+class JobState(Enum):
+    """A storage job runs, or has ended and waits to be removed."""
+
+    RUNNING = auto()
+    SUCCEEDED = auto()
+    FAILED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """A storage job of this workspace, named from its op_id."""
+
+    op_id: OpId
+    state: JobState
+    volume_uid: str = ""  # the volume it was started on, from its label
+    restore_marker: ArchiveKey | None = None
+    error: ErrorReason = ErrorReason.ACTION_FAILED
+    message: str = ""
+    progress_at: datetime | None = None  # when it last got further
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One workspace's share of a tick's observation."""
+
+    instance: InstanceSeen | None = None
+    volume: VolumeSeen | None = None
+    archive: ArchiveSeen | None = None  # of the committed archive_key
+    op_archive: ArchiveSeen | None = None  # of the key that the current op_id would have
+    jobs: tuple[JobSeen, ...] | None = None
+    store_out: bool = False  # the archive store is known to be out: nothing that needs it is started
+    reachable_since: datetime | None = None  # end of its drivers' last outage: no deadline ran before
+
+    def job(self, op_id: OpId | None) -> JobSeen | None:
+        return next((job for job in self.jobs or () if job.op_id == op_id), None)
+
+    def other_job(self, op_id: OpId | None) -> JobSeen | None:
+        return next((job for job in self.jobs or () if job.op_id != op_id), None)

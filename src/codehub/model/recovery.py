@@ -1,0 +1,104 @@
+"""Recovery: how a person's answer to an ERROR is honoured, once.
+
+A plain recovery only clears the error; the state is judged anew in the same tick, so a loss that is still there stays
+an ERROR. Naming a source settles what the home is from now on. A half-restored home is never made live, nor is a
+condemned one while its archive is intact; a whole volume is given up only when that was forced.
+"""
+
+from dataclasses import replace
+
+from codehub.model import conditions as c
+from codehub.model.observation import Seen, VolumeSeen
+from codehub.model.observe import is_live
+from codehub.model.workspace import (
+    MAX_RETIRED,
+    HomeContext,
+    Phase,
+    RecoverFrom,
+    RecoverRequest,
+    Status,
+    VolumeState,
+    Workspace,
+)
+
+
+def is_pending(workspace: Workspace) -> bool:
+    """Whether there is a request that was not answered yet."""
+    request = workspace.wish.recover_request
+    return request is not None and request.id != workspace.status.recover_handled_id
+
+
+def honour(workspace: Workspace, seen: Seen) -> Status:
+    """The status after the pending request; unchanged when there is none, or while the volume cannot be looked at."""
+    status = workspace.status
+    request = workspace.wish.recover_request
+    if request is None or not is_pending(workspace) or seen.volume is None:
+        return status
+    handled = replace(status, recover_handled_id=request.id)
+    if status.phase is not Phase.ERROR or request.answers != status.error_reason:
+        return handled  # it answers an error that is no longer the matter
+    home = _recovered_home(status, request, seen.volume)
+    if home is None:
+        return handled
+    return replace(
+        handled,
+        home_ctx=home,
+        archive_key=None if request.source is RecoverFrom.BLANK else status.archive_key,
+        error_reason=None,
+        error_count=0,
+        retry_at=None,
+    )
+
+
+def is_refused(status: Status, source: RecoverFrom, *, forced: bool) -> str | None:
+    """Why this source cannot be recovered from, as far as the last observation tells; None when it can."""
+    conditions = status.conditions
+    if source in (RecoverFrom.ARCHIVE, RecoverFrom.BLANK) and conditions.volume_ready.status and not forced:
+        return "A whole home volume exists. Recover from the volume, or force this to give the volume up."
+    if source is RecoverFrom.ARCHIVE and status.archive_key is None:
+        return "There is no archive to recover from."
+    if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.VOLUME_NOT_FOUND:
+        return "There is no volume to recover from."
+    if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.RESTORE_INCOMPLETE:
+        return "The volume was only partly restored. Recover from the archive."
+    if source is RecoverFrom.VOLUME and _is_condemned_with_archive(status):
+        return "The volume may be partly deleted, and its archive is intact. Recover from the archive."
+    return None
+
+
+def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen) -> HomeContext | None:
+    """What the home is from now on, or None when the source is refused after all."""
+    home = status.home_ctx
+    match request.source:
+        case RecoverFrom.AS_IS:
+            return home
+        case RecoverFrom.VOLUME:
+            own = volume.incarnation == home.incarnation
+            half_restored = own and home.volume is VolumeState.RESTORING
+            if not volume.exists or half_restored or (own and _is_condemned_with_archive(status)):
+                return None
+            return replace(
+                home, volume=VolumeState.LIVE, incarnation=volume.incarnation, uid=volume.uid, restore_marker=None
+            )
+        case RecoverFrom.ARCHIVE | RecoverFrom.BLANK:
+            if request.source is RecoverFrom.ARCHIVE and status.archive_key is None:
+                return None
+            if is_live(home, volume) and not request.forced:
+                return None
+            return _given_up(home, volume, forced=request.forced)
+
+
+def _given_up(home: HomeContext, volume: VolumeSeen, *, forced: bool) -> HomeContext:
+    """The home without its volume. A volume that was lost may yet come back: only a forced one may be removed then."""
+    retired = home.retired
+    lost = home.volume is VolumeState.LIVE and not is_live(home, volume)
+    if home.incarnation is not None and not lost:
+        retired = (*retired, home.incarnation)
+    if forced and volume.exists:
+        retired = (*retired, volume.incarnation)
+    return HomeContext(retired=retired[-MAX_RETIRED:], instance_op=home.instance_op)
+
+
+def _is_condemned_with_archive(status: Status) -> bool:
+    archive_lost = status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS
+    return status.home_ctx.volume is VolumeState.CONDEMNED and status.archive_key is not None and not archive_lost

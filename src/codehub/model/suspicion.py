@@ -1,0 +1,56 @@
+"""Losses are never concluded from a listing alone.
+
+A listing that lacks a volume which should be there makes that volume a suspect: it is looked at directly once more
+before any rule may call it lost. Many suspects at once are an outage of the listing, not a loss of many homes.
+"""
+
+from codehub.model.observation import ArchiveSeen, JobState, Seen, VolumeSeen
+from codehub.model.workspace import HomeContext, Operation, VolumeState, Workspace
+
+# Below the first number any share of suspects is plausible (one node died); above it the share decides.
+OUTAGE_FROM_COUNT = 3
+OUTAGE_FROM_SHARE = 0.2
+
+
+def is_relied_on(home: HomeContext, volume: VolumeSeen) -> bool:
+    """Whether this is the very volume that holds the row's whole home."""
+    same = volume.incarnation == home.incarnation and home.uid in (None, volume.uid)
+    return volume.exists and home.volume is VolumeState.LIVE and same
+
+
+def is_volume_suspect(workspace: Workspace, volume: VolumeSeen | None) -> bool:
+    """Whether the row relies on a whole home that a listing did not show: it must be looked at directly."""
+    relied_on = workspace.status.home_ctx.volume is VolumeState.LIVE and workspace.wish.deleted_at is None
+    return relied_on and volume is not None and not volume.exists and not volume.confirmed
+
+
+def looks_like_outage(suspects: int, relied_on: int) -> bool:
+    """Whether so many homes are missing at once that the driver, not the homes, must be at fault."""
+    return suspects > OUTAGE_FROM_COUNT and suspects > relied_on * OUTAGE_FROM_SHARE
+
+
+def is_volume_lost(workspace: Workspace, seen: Seen) -> bool | None:
+    """Whether the whole home that the row relies on is gone for certain; None while that cannot be told."""
+    home = workspace.status.home_ctx
+    volume = seen.volume
+    if home.volume is not VolumeState.LIVE:
+        return False
+    if volume is None:
+        return None
+    if is_relied_on(home, volume):
+        return False
+    if not volume.exists and not volume.confirmed:
+        return None
+    return _is_not_archived(workspace, seen)
+
+
+def _is_not_archived(workspace: Workspace, seen: Seen) -> bool | None:
+    """Of a home that vanished: False would mean that it is whole in the archive of the ARCHIVING in progress."""
+    if workspace.status.operation is not Operation.ARCHIVING:
+        return True
+    job = seen.job(workspace.status.op_id)
+    if seen.jobs is None or (job is not None and job.state is JobState.RUNNING):
+        return None
+    if seen.op_archive in (ArchiveSeen.MISSING, ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):
+        return True
+    return False if seen.op_archive is ArchiveSeen.VERIFIED else None

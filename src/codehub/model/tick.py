@@ -1,0 +1,237 @@
+"""One tick of one workspace: observe, judge, control, as a single pure function.
+
+    decide(workspace, seen) → the status to commit, then the one action to take
+
+The shell commits `status` by compare-and-set on what it read, and only then takes `action`; what the action did is
+learnt from the next look. So a crash between any two lines leaves a row from which the next tick goes on, and a
+commit (archive_key) always comes before what relies on it (deleting the volume).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from codehub.model import actions as a
+from codehub.model import conditions as c
+from codehub.model.actions import Action
+from codehub.model.completion import completed, is_complete, started
+from codehub.model.failure import Fault, Rules, after_failure, ending_fault, is_waiting
+from codehub.model.health import judge, lasting_fault
+from codehub.model.observation import ArchiveSeen, Seen
+from codehub.model.observe import is_asked_for, observe
+from codehub.model.phase import calculate_phase
+from codehub.model.plan import next_operation
+from codehub.model.recovery import honour
+from codehub.model.steps import Act, Change, Wait, next_step
+from codehub.model.workspace import Desired, ErrorReason, Operation, OpId, Phase, Status, Workspace
+
+OBSERVED_AT_EVERY = timedelta(minutes=5)  # an observation that changes nothing is noted this rarely
+
+_NEEDS_STORE = frozenset({Operation.RESTORING, Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE})
+_STORE_SILENT = frozenset({ArchiveSeen.UNREACHABLE, ArchiveSeen.TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to commit, and what to do once it is committed."""
+
+    status: Status
+    action: Action | None
+    why: str
+
+    def starts_operation(self, workspace: Workspace) -> bool:
+        return workspace.status.operation is Operation.NONE and self.status.operation is not Operation.NONE
+
+
+def decide(workspace: Workspace, seen: Seen, *, now: datetime, fresh_op_id: OpId, rules: Rules) -> Decision:
+    """Move one workspace one step. Safe to repeat, safe to interrupt."""
+    looked = _with(workspace, honour(workspace, seen))
+    looked = _with(looked, replace(looked.status, conditions=observe(looked, seen, now)))
+    looked = _count_early_death(workspace, looked, now, rules)
+    decision = _hold_for_jobs(workspace, looked, seen, rules) or _control(looked, seen, now, fresh_op_id, rules)
+    return _noted(workspace, decision, now)
+
+
+def _hold_for_jobs(workspace: Workspace, looked: Workspace, seen: Seen, rules: Rules) -> Decision | None:
+    """An operation that cannot go on ends only once no job of it can write: until then the row stays as it is."""
+    if workspace.status.operation is Operation.NONE or seen.jobs == ():
+        return None
+    overtaken = workspace.wish.deleted_at is not None and workspace.status.operation is not Operation.DELETING
+    if not overtaken and (lasting_fault(looked, seen) or ending_fault(looked, rules)) is None:
+        return None
+    if seen.jobs is None:
+        return Decision(workspace.status, None, "its job could not be looked at")
+    return Decision(workspace.status, a.RemoveJob(seen.jobs[0].op_id), "its job must be gone before it ends")
+
+
+def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, rules: Rules) -> Decision:
+    status = looked.status
+    fault = lasting_fault(looked, seen) or ending_fault(looked, rules)
+    if fault is None and is_complete(looked, seen):
+        done = completed(looked, seen)
+        return Decision(_derived(looked, done, seen, now), None, f"{status.operation} is complete")
+    if fault is None:
+        fault = _overdue(looked, seen, now, rules)
+    if fault is not None and status.operation is not Operation.NONE and seen.jobs:
+        why = "its job must be gone before it ends"
+        return Decision(_derived(looked, status, seen, now), a.RemoveJob(seen.jobs[0].op_id), why)
+    if fault is not None:
+        return _end_in_error(looked, seen, fault, now)
+    if status.operation is Operation.NONE:
+        return _begin(looked, seen, now, fresh_op_id)
+    if looked.wish.deleted_at is not None and status.operation is not Operation.DELETING:
+        dropped = replace(status, operation=Operation.NONE, op_started_at=None, retry_at=None)
+        return Decision(_derived(looked, dropped, seen, now), None, "it was deleted")
+    if is_waiting(status, now):
+        return Decision(_derived(looked, status, seen, now), None, "it waits before the next attempt")
+    return _proceed(looked, seen, now, fresh_op_id)
+
+
+def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Decision:
+    status = _derived(looked, looked.status, seen, now)
+    looked = _with(looked, status)
+    if seen.jobs:
+        return Decision(status, a.RemoveJob(seen.jobs[0].op_id), "a job without an operation must be gone first")
+    if seen.jobs is None or seen.instance is None or seen.volume is None:
+        return Decision(status, None, "what is there could not be looked at")
+    if is_waiting(status, now):
+        return Decision(status, None, "it waits before the next attempt")
+    plan = next_operation(looked, seen)
+    if plan.operation is Operation.NONE:
+        return Decision(status, None, plan.why)
+    if plan.operation in _NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
+        return Decision(status, None, "the archive store is out")
+    begun = started(looked, plan.operation, seen, now, fresh_op_id)
+    return Decision(_derived(looked, begun, seen, now), None, plan.why)
+
+
+def _proceed(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Decision:
+    match next_step(looked, seen, now, fresh_op_id):
+        case Act(action, why):
+            return Decision(_derived(looked, looked.status, seen, now), action, why)
+        case Wait(why):
+            return Decision(_derived(looked, looked.status, seen, now), None, why)
+        case Change(changed, why):
+            if changed.archive_key != looked.status.archive_key:
+                seen = replace(seen, archive=seen.op_archive)  # what was verified is now the archive of record
+            changed_workspace = _with(looked, changed)
+            changed = replace(changed, conditions=observe(changed_workspace, seen, now))
+            changed_workspace = _with(looked, changed)
+            if is_complete(changed_workspace, seen):
+                changed = completed(changed_workspace, seen)
+            return Decision(_derived(looked, changed, seen, now), None, why)
+        case Fault() as fault:
+            failed = after_failure(looked, fault, now)
+            job = seen.job(failed.op_id)
+            remove = a.RemoveJob(job.op_id) if job else None  # the next attempt starts without it
+            return Decision(_derived(looked, failed, seen, now), remove, fault.message)
+
+
+def _end_in_error(looked: Workspace, seen: Seen, fault: Fault, now: datetime) -> Decision:
+    """ERROR: phase, operation, error_reason and error_count in one commit; op_id stays, for GC's protection."""
+    status = looked.status
+    home = status.home_ctx
+    if status.operation is Operation.STARTING:
+        home = replace(home, instance_op=None)  # so that its instance is removed, now or when it lands late
+    detail = fault.message if status.error_reason is not fault.reason else ""
+    failed = replace(
+        status,
+        operation=Operation.NONE,
+        op_started_at=None,
+        home_ctx=home,
+        error_reason=fault.reason,
+        error_count=max(status.error_count, 1),
+        retry_at=None,
+    )
+    failed = _derived(looked, failed, seen, now, detail)
+    return Decision(failed, _cleanup_in_error(failed, seen), fault.message or "it needs a person")
+
+
+def _cleanup_in_error(status: Status, seen: Seen) -> Action | None:
+    """ERROR starts nothing, but leaves nothing running that has no home or that nobody asked for."""
+    if seen.jobs:
+        return a.RemoveJob(seen.jobs[0].op_id)
+    if seen.instance is None or not seen.instance.exists:
+        return None
+    homeless = not status.conditions.volume_ready.status
+    if homeless or not is_asked_for(status.home_ctx, seen.instance):
+        return a.RemoveInstance()
+    return None
+
+
+def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Fault | None:
+    """Whether the operation has gone without progress for longer than its limit, outages not counted."""
+    status = looked.status
+    if status.operation is Operation.NONE or looked.wish.deleted_at is not None or status.op_started_at is None:
+        return None
+    if seen.jobs is None or seen.instance is None or seen.volume is None:
+        return None
+    if status.operation in _NEEDS_STORE and (seen.store_out or {seen.archive, seen.op_archive} & _STORE_SILENT):
+        return None
+    job = seen.job(status.op_id)
+    marks = (status.op_started_at, status.phase_changed_at, seen.reachable_since, job.progress_at if job else None)
+    last = max(mark for mark in marks if mark is not None)
+    limit = rules.time_limits[status.operation]
+    if now - last <= limit:
+        return None
+    return Fault(ErrorReason.TIMEOUT, f"{status.operation} made no progress for {int(limit.total_seconds())} s.")
+
+
+def _count_early_death(before: Workspace, looked: Workspace, now: datetime, rules: Rules) -> Workspace:
+    """A container that keeps dying soon after it was ready counts as a failed STARTING, although each one completed."""
+    status = looked.status
+    if before.status.phase is not Phase.RUNNING or before.status.operation is not Operation.NONE:
+        return looked
+    lived = now - before.status.phase_changed_at
+    if lived >= rules.crash_loop_window:
+        if status.error_count:
+            return _with(looked, replace(status, error_count=0, error_reason=None, retry_at=None))
+        return looked
+    died = not status.conditions.container_ready.status and status.conditions.volume_ready.status
+    if died and looked.wish.desired_state is Desired.RUNNING and looked.wish.deleted_at is None:
+        message = f"The container stopped {int(lived.total_seconds())} s after it was ready."
+        return _with(looked, after_failure(looked, Fault(ErrorReason.ACTION_FAILED, message), now))
+    return looked
+
+
+def _derived(looked: Workspace, status: Status, seen: Seen, now: datetime, detail: str = "") -> Status:
+    """The status with its conditions brought up to date, health judged and the phase derived from them."""
+    conditions = observe(_with(looked, status), seen, now)
+    if status.operation is Operation.NONE or looked.wish.deleted_at is not None:
+        conditions = conditions.with_health(judge(conditions, status.error_reason, now, detail))
+    # else: health is judged when the operation ends; ERROR while one runs would break non-preemption
+    phase = calculate_phase(conditions, looked.wish.deleted_at, status.archive_key)
+    if looked.wish.deleted_at is not None and not _all_observed(conditions):
+        phase = status.phase  # nothing is declared gone that was never looked at
+    return replace(
+        status,
+        conditions=conditions,
+        phase=phase,
+        phase_changed_at=now if phase is not status.phase else status.phase_changed_at,
+        endpoint=_endpoint(status, phase, seen),
+    )
+
+
+def _endpoint(status: Status, phase: Phase, seen: Seen) -> str | None:
+    if phase is not Phase.RUNNING or status.operation is not Operation.NONE:
+        return None
+    if is_asked_for(status.home_ctx, seen.instance) and seen.instance is not None:
+        return seen.instance.endpoint
+    return status.endpoint
+
+
+def _all_observed(conditions: c.Conditions) -> bool:
+    looked = (conditions.volume_ready, conditions.container_ready, conditions.archive_ready)
+    return all(condition.reason != c.NOT_OBSERVED for condition in looked)
+
+
+def _noted(before: Workspace, decision: Decision, now: datetime) -> Decision:
+    """observed_at moves with any change, else only rarely, so that a quiet workspace is not written."""
+    status = replace(decision.status, observed_at=before.status.observed_at)
+    last = before.status.observed_at
+    if status != before.status or last is None or now - last >= OBSERVED_AT_EVERY:
+        status = replace(status, observed_at=now)
+    return replace(decision, status=status)
+
+
+def _with(workspace: Workspace, status: Status) -> Workspace:
+    return replace(workspace, status=status)

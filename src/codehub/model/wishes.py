@@ -1,0 +1,92 @@
+"""What may be wished for, and what each wish changes.
+
+Each function takes a workspace and returns the new `Wish`, or a `Refusal` that says why not and what to do.
+Everything here is written by the service layer with a compare-and-set on what was read.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from codehub.model import conditions as c
+from codehub.model.workspace import Desired, Operation, Phase, VolumeState, Wish, Workspace
+
+
+class RefusedBecause(Enum):
+    """Which kind of no it is; the API maps it to a status code."""
+
+    CONFLICT = 409  # not now, or not from this state
+    GONE = 410  # not any more
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A no, with a sentence for the person who asked."""
+
+    because: RefusedBecause
+    message: str
+
+
+def _conflict(message: str) -> Refusal:
+    return Refusal(RefusedBecause.CONFLICT, message)
+
+
+def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish | Refusal:
+    """Ask for RUNNING, STANDBY or ARCHIVED. Asking for what is already wished is fine and changes nothing."""
+    wish, status = workspace.wish, workspace.status
+    if desired is Desired.DELETED:
+        return _conflict("A workspace is deleted with DELETE, not by its desired_state.")
+    if wish.deleted_at is not None or wish.desired_state is Desired.DELETED:
+        return _conflict("The workspace is being deleted. Undelete it first.")
+    if status.operation is not Operation.NONE:
+        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+    if status.phase is Phase.ERROR:
+        return _conflict("The workspace is in ERROR. Recover it first.")
+    accessed = now if desired is Desired.RUNNING else wish.last_access_at  # starting counts as access
+    return replace(wish, desired_state=desired, last_access_at=accessed)
+
+
+def delete(workspace: Workspace, now: datetime, *, purge: bool = False) -> Wish | Refusal:
+    """Delete. With a home on a volume the workspace is archived first; a purge keeps nothing."""
+    wish, status = workspace.wish, workspace.status
+    if status.operation is not Operation.NONE:
+        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+    deleted = replace(wish, desired_state=Desired.DELETED)
+    if purge:
+        return replace(deleted, deleted_at=wish.deleted_at or now, purged_at=wish.purged_at or now)
+    if wish.deleted_at is not None or status.phase in (Phase.RUNNING, Phase.STANDBY):
+        return deleted
+    return replace(deleted, deleted_at=now)
+
+
+def is_ready_to_delete(workspace: Workspace) -> bool:
+    """Whether a workspace that stepped down for its deletion has arrived: the coordinator now sets deleted_at.
+
+    PENDING is where a recovery from a blank home may have left it: there is nothing to keep.
+    """
+    wish, status = workspace.wish, workspace.status
+    arrived = status.phase in (Phase.ARCHIVED, Phase.PENDING) and status.operation is Operation.NONE
+    return arrived and wish.desired_state is Desired.DELETED and wish.deleted_at is None
+
+
+def undelete(workspace: Workspace, now: datetime, retention: timedelta) -> Wish | Refusal:
+    """Take a deletion back: before deleted_at is set always, afterwards while the archive is kept."""
+    wish, status = workspace.wish, workspace.status
+    if wish.desired_state is not Desired.DELETED:
+        return _conflict("The workspace is not deleted.")
+    if status.operation is not Operation.NONE:
+        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+    kept = replace(wish, desired_state=Desired.ARCHIVED, deleted_at=None)
+    if wish.deleted_at is None:
+        return kept
+    if wish.purged_at is not None:
+        return Refusal(RefusedBecause.GONE, "The workspace was purged: nothing of it was kept.")
+    if now > wish.deleted_at + retention:
+        return Refusal(RefusedBecause.GONE, "The workspace was deleted too long ago: its archive is no longer kept.")
+    if status.archive_key is None or status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS:
+        return Refusal(RefusedBecause.GONE, "There is no archive to bring the workspace back from.")
+    gone = status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND
+    gone = gone and status.conditions.container_ready.reason == c.CONTAINER_NOT_FOUND
+    if not gone or status.home_ctx.volume is not VolumeState.NONE:
+        return _conflict("What was running is still being removed. Try again in a moment.")
+    return kept

@@ -1,0 +1,53 @@
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from tests.embedded.support import copy_of, eventually, server_pids
+
+from codehub.embedded import DataDir, EmbeddedServers, RunningServers
+
+
+def _short_folder() -> Path:
+    """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
+    folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """An empty folder that anybody may enter."""
+    folder = _short_folder()
+    yield folder
+    for data in folder.iterdir():
+        eventually(lambda data=data: not server_pids(data), "no server is left over")  # type: ignore[misc]
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+async def made() -> AsyncIterator[Path]:
+    """A data directory in which both servers have run and hold something; to be copied, not used."""
+    folder = _short_folder()
+    with DataDir.open(folder / "d") as data:
+        async with EmbeddedServers(data, durable=False).running():
+            pass
+    yield data.path
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def used(place: Path, made: Path) -> Path:
+    """A data directory of one's own that has been used before."""
+    return copy_of(made, place / "d")
+
+
+@pytest.fixture(scope="session")
+async def servers() -> AsyncIterator[RunningServers]:
+    """Servers as users have them, for tests that only look."""
+    folder = _short_folder()
+    with DataDir.open(folder / "d") as data:
+        async with EmbeddedServers(data).running() as running:
+            yield running
+    shutil.rmtree(folder)

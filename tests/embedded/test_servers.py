@@ -1,0 +1,214 @@
+import asyncio
+import os
+import signal
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import redis.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from tests.embedded.support import is_root, server_pids
+
+from codehub.embedded import DataDir, EmbeddedServers, RunningServers
+from codehub.errors import StartError, Unavailable
+
+
+def data_of(servers: RunningServers) -> Path:
+    return servers.children[0].log.parents[1]
+
+
+def setting(servers: RunningServers, name: str) -> str:
+    assert servers.database_url
+    with psycopg.connect(servers.database_url) as connection:
+        row = connection.execute("SELECT current_setting(%s)", [name]).fetchone()
+    assert row
+    return str(row[0])
+
+
+async def ask_valkey(servers: RunningServers, *command: str) -> object:
+    assert servers.redis_url
+    async with redis.asyncio.from_url(servers.redis_url, decode_responses=True) as client:
+        return await client.execute_command(*command)  # type: ignore[no-untyped-call]
+
+
+class TestPostgres:
+    def test_is_a_whole_database_of_ours(self, servers: RunningServers) -> None:
+        assert servers.database_url
+        with psycopg.connect(servers.database_url) as connection:
+            row = connection.execute(
+                "SELECT current_database(), current_user, pg_encoding_to_char(encoding), datlocale,"
+                " current_setting('data_checksums') FROM pg_database WHERE datname = current_database()"
+            ).fetchone()
+        assert row == ("codehub", "codehub", "UTF8", "C.UTF-8", "on")
+
+    @pytest.mark.parametrize("name", ["fsync", "synchronous_commit", "full_page_writes"])
+    def test_keeps_what_it_confirmed(self, servers: RunningServers, name: str) -> None:
+        assert setting(servers, name) == "on"
+
+    @pytest.mark.parametrize("password", ["", "wrong"])
+    def test_refuses_whoever_lacks_the_password(self, servers: RunningServers, password: str) -> None:
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(host=str(data_of(servers) / "run"), user="codehub", dbname="codehub", password=password)
+
+    def test_asks_everybody_for_a_password(self, servers: RunningServers) -> None:
+        assert servers.database_url
+        with psycopg.connect(servers.database_url) as connection:
+            methods = connection.execute("SELECT DISTINCT auth_method FROM pg_hba_file_rules").fetchall()
+        assert methods == [("scram-sha-256",)]
+
+
+class TestValkey:
+    async def test_keeps_its_log(self, servers: RunningServers) -> None:
+        assert await ask_valkey(servers, "CONFIG", "GET", "appendonly") == {"appendonly": "yes"}
+        assert await ask_valkey(servers, "CONFIG", "GET", "appendfsync") == {"appendfsync": "everysec"}
+
+    @pytest.mark.parametrize("password", [None, "wrong"])
+    async def test_refuses_whoever_lacks_the_password(self, servers: RunningServers, password: str | None) -> None:
+        socket = str(data_of(servers) / "run" / "valkey.sock")
+        once = Retry(NoBackoff(), 0)
+        async with redis.asyncio.Redis(unix_socket_path=socket, password=password, retry=once) as client:
+            with pytest.raises(RedisError, match=r"already authenticated|invalid username-password"):
+                await client.ping()
+
+
+def test_nothing_listens_on_a_network(servers: RunningServers) -> None:
+    pids = server_pids(data_of(servers))
+    assert len(pids) > 2
+    sockets = {
+        str(descriptor.readlink()).removeprefix("socket:[").removesuffix("]")
+        for pid in pids
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir()
+        if str(descriptor.readlink()).startswith("socket:")
+    }
+    tables = [Path("/proc/net") / name for name in ("tcp", "tcp6", "udp", "udp6")]
+    inodes = {line.split()[9] for table in tables if table.exists() for line in table.read_text().splitlines()[1:]}
+    assert sockets
+    assert not sockets & inodes
+
+
+def test_sockets_are_for_us_alone(servers: RunningServers) -> None:
+    assert (data_of(servers) / "run").stat().st_mode & 0o077 == 0
+    for name in (".s.PGSQL.5432", "valkey.sock"):
+        assert (data_of(servers) / "run" / name).stat().st_mode & 0o077 == 0
+
+
+def test_no_secret_is_shown(servers: RunningServers) -> None:
+    passwords = [str(urlsplit(url).password) for url in (servers.database_url, servers.redis_url) if url]
+    assert len(passwords) == 2
+    shown = repr(servers).encode()
+    for pid in server_pids(data_of(servers)):
+        shown += Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+    shown += b"".join(log.read_bytes() for log in (data_of(servers) / "logs").iterdir())
+    for password in passwords:
+        assert password.encode() not in shown
+
+
+@pytest.mark.skipif(not is_root, reason="as an ordinary user they run as that user")
+def test_servers_have_no_privileges(servers: RunningServers) -> None:
+    for pid in server_pids(data_of(servers)):
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        assert "0" not in status["Uid"].split() + status["Gid"].split() + status["Groups"].split()
+        assert int(status["CapEff"], 16) == 0
+
+
+def test_ctrl_c_in_the_terminal_does_not_reach_them(servers: RunningServers) -> None:
+    for pid in server_pids(data_of(servers)):
+        assert os.getpgid(pid) != os.getpgid(0)
+
+
+async def test_data_survives_a_restart_and_all_processes_end(place: Path) -> None:
+    lines: list[str] = []
+    with DataDir.open(place / "d") as data:
+        embedded = EmbeddedServers(data, progress=lines.append)
+        async with embedded.running() as first:
+            assert first.database_url
+            with psycopg.connect(first.database_url) as connection:
+                connection.execute("CREATE TABLE kept AS SELECT 1 AS number")
+            await ask_valkey(first, "SET", "kept", "yes")
+        assert not server_pids(data.path)
+        assert "Preparing PostgreSQL 18.6 (first start only)" in lines
+        lines.clear()
+        async with embedded.running() as second:
+            assert second.database_url == first.database_url
+            with psycopg.connect(first.database_url) as connection:
+                assert connection.execute("SELECT number FROM kept").fetchone() == (1,)
+            assert await ask_valkey(second, "GET", "kept") == "yes"
+        assert not any("first start" in line for line in lines)
+    assert "database system was not properly shut down" not in (place / "d" / "logs" / "postgres.log").read_text()
+
+
+async def test_a_server_that_is_not_wanted_is_not_started(used: Path) -> None:
+    with DataDir.open(used) as data:
+        async with EmbeddedServers(data, postgres=False).running() as servers:
+            assert servers.database_url is None
+            assert [child.name for child in servers.children] == ["Valkey"]
+        async with EmbeddedServers(data, postgres=False, valkey=False).running() as servers:
+            assert (servers.database_url, servers.redis_url) == (None, None)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(servers.failed(), 0.05)
+
+
+@pytest.mark.parametrize(("name", "log"), [("PostgreSQL", "postgres.log"), ("Valkey", "valkey.log")])
+async def test_a_server_that_dies_is_reported(used: Path, name: str, log: str) -> None:
+    with DataDir.open(used) as data:
+        async with EmbeddedServers(data, durable=False).running() as servers:
+            victim = next(child for child in servers.children if child.name == name)
+            os.kill(victim.process.pid, signal.SIGKILL)
+            with pytest.raises(Unavailable) as caught:
+                await asyncio.wait_for(servers.failed(), 10)
+    assert caught.value.message == f"{name} stopped unexpectedly (killed by SIGKILL)."
+    assert str(used / "logs" / log) in caught.value.hint
+
+
+@pytest.mark.parametrize("moment", ["Preparing PostgreSQL", "Starting Valkey", "Starting PostgreSQL"])
+async def test_a_cancelled_start_leaves_no_process(place: Path, moment: str) -> None:
+    reached = asyncio.Event()
+
+    def progress(line: str) -> None:
+        if line.startswith(moment):
+            reached.set()
+
+    async def run(data: DataDir) -> None:
+        async with EmbeddedServers(data, durable=False, progress=progress).running():
+            await asyncio.Event().wait()
+
+    with DataDir.open(place / "d") as data:
+        starting = asyncio.create_task(run(data))
+        await asyncio.wait_for(reached.wait(), 30)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert not server_pids(data.path)
+        assert not list(data.path.glob(".initdb-*"))
+        async with EmbeddedServers(data, durable=False).running():
+            pass
+
+
+async def test_a_path_too_long_for_a_socket(place: Path) -> None:
+    with DataDir.open(place / ("x" * 80)) as data:
+        with pytest.raises(StartError, match="107 is the limit") as caught:
+            async with EmbeddedServers(data).running():
+                pass
+        assert "CODEHUB_DATA_DIR" in caught.value.hint
+        assert not (data.path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ['a"b', "a$(id)b", "a`id`b", "a\\b", "a\nb", "a,b"])
+async def test_signs_that_a_shell_would_read(place: Path, name: str) -> None:
+    with DataDir.open(place / name) as data:
+        with pytest.raises(StartError, match="signs in it") as caught:
+            async with EmbeddedServers(data).running():
+                pass
+        assert "\n" not in str(caught.value)
+
+
+async def test_the_longest_path_works_with_signs_that_need_quoting(place: Path) -> None:
+    start = place / "a 'b' c%20;&é "
+    room = 107 - len(os.fsencode(start / "run" / ".s.PGSQL.5432"))
+    with DataDir.open(start.with_name(start.name + "x" * room)) as data:
+        async with EmbeddedServers(data, durable=False).running() as servers:
+            assert setting(servers, "listen_addresses") == ""
+            assert await ask_valkey(servers, "PING") is True

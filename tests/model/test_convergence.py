@@ -1,0 +1,159 @@
+"""From anything that can happen, every workspace gets where its user wants it, and loses nothing on the way."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from codehub.model.workspace import Desired, Operation, Phase, RecoverFrom
+from tests.model.world import World
+
+WANTED = st.sampled_from([Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED])
+TICKS = [
+    "well",
+    "dies before commit",
+    "dies before action",
+    "pauses before commit",
+    "pauses before action",
+    "action fails",
+    "action hangs",
+    "action lands but fails",
+]
+ORDINARY = [
+    *[("tick", how) for how in TICKS],
+    *[("tick", "well")] * 6,
+    *[("jobs", how) for how in ("well", "well", "well", "fails", "damages", "stops half way")],
+    *[("ask", desired.value) for desired in (Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED)],
+    ("write", ""),
+    ("write", ""),
+    ("delete", ""),
+    ("undelete", ""),
+    ("recover", "as_is"),
+    ("instance dies", ""),
+    ("wake paused", ""),
+    ("land late", ""),
+    ("outage", "driver"),
+    ("outage", "store"),
+    ("outage ends", ""),
+]
+ACCIDENTS = [
+    ("lose volume", ""),
+    ("damage archive", ""),
+    ("purge", ""),
+    *[("recover", source.value) for source in (RecoverFrom.ARCHIVE, RecoverFrom.BLANK, RecoverFrom.VOLUME)],
+    ("force", "archive"),
+    ("force", "blank"),
+]
+
+Event = tuple[str, str]
+
+
+def happen(world: World, event: Event) -> None:  # noqa: C901  one line per kind of event
+    kind, how = event
+    match kind:
+        case "tick":
+            world.tick(how)
+        case "jobs":
+            world.run_jobs(how)
+        case "ask":
+            world.ask(Desired(how))
+        case "write":
+            world.write()
+        case "delete":
+            world.ask_delete()
+        case "purge":
+            world.ask_delete(purge=True)
+        case "undelete":
+            world.ask_undelete()
+        case "recover":
+            world.ask_recover(RecoverFrom(how))
+        case "force":
+            world.ask_recover(RecoverFrom(how), forced=True)
+        case "instance dies":
+            world.instance_dies()
+        case "wake paused":
+            world.wake_paused()
+        case "land late":
+            world.land_late()
+        case "outage":
+            world.out.add(how)
+        case "outage ends":
+            world.out.clear()
+        case "lose volume":
+            world.lose_volume()
+        case "damage archive":
+            world.damage_archive()
+        case _:
+            raise AssertionError(kind)
+    world.check()
+
+
+def is_settled(world: World) -> bool:
+    wish, status = world.row.wish, world.row.status
+    if wish.deleted_at is not None:
+        return status.phase in (Phase.DELETED, Phase.DELETING) and world.volume is None and world.instance is None
+    return status.operation is Operation.NONE and status.phase.value == wish.desired_state.value
+
+
+def recover_somehow(world: World) -> None:
+    """What a person would do with an ERROR: try again, then say where the home comes from."""
+    for source in (RecoverFrom.AS_IS, RecoverFrom.VOLUME, RecoverFrom.ARCHIVE, RecoverFrom.BLANK):
+        if world.row.status.phase is not Phase.ERROR:
+            return
+        world.ask_recover(source)
+        world.settle()
+
+
+def ends_as_wished(world: World) -> None:
+    steps = world.settle()
+    assert steps <= 60
+    if world.row.status.phase is Phase.ERROR and world.row.wish.deleted_at is None:
+        recover_somehow(world)
+    assert is_settled(world), (world.row.wish, world.row.status)
+
+
+@given(desired=WANTED, source=st.booleans(), events=st.lists(st.sampled_from(ORDINARY), max_size=60))
+@settings(max_examples=1500, deadline=None)
+def test_faults_that_end_lose_nothing_and_every_wish_comes_true(
+    desired: Desired, source: bool, events: list[Event]
+) -> None:
+    world = World(desired, source)
+    for event in events:
+        happen(world, event)
+    ends_as_wished(world)
+
+
+@given(desired=WANTED, source=st.booleans(), events=st.lists(st.sampled_from(ORDINARY + ACCIDENTS * 2), max_size=60))
+@settings(max_examples=1500, deadline=None)
+def test_after_accidents_no_loss_is_silent_and_a_person_can_always_go_on(
+    desired: Desired, source: bool, events: list[Event]
+) -> None:
+    world = World(desired, source)
+    for event in events:
+        happen(world, event)
+    ends_as_wished(world)
+
+
+@pytest.mark.parametrize("start", [Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED])
+@pytest.mark.parametrize("goal", [Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED])
+def test_undisturbed_it_gets_there_in_few_ticks(start: Desired, goal: Desired) -> None:
+    world = World(start)
+    world.settle()
+    assert is_settled(world)
+    world.ask(goal)
+    assert world.settle() <= 20
+    assert is_settled(world)
+
+
+def test_what_was_written_is_there_after_stop_archive_restore_and_start() -> None:
+    world = World(Desired.RUNNING)
+    world.settle()
+    world.write()
+    for goal in (Desired.STANDBY, Desired.ARCHIVED, Desired.RUNNING):
+        world.ask(goal)
+        world.settle()
+    assert is_settled(world)
+    assert world.volume is not None
+    assert world.volume.content == world.newest == 1
+
+
+_ = example  # counterexamples found by mutation are kept as named tests in test_traps.py
