@@ -7,11 +7,18 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
-from tests.db.support import Databases
 
 from codehub.db import migrate
 from codehub.db.pool import Connection, Role
 from codehub.embedded import DataDir, EmbeddedServers
+from tests.db.support import Databases
+
+
+def _short_folder() -> Path:
+    """Not `tmp_path`: it is too long for a socket, and closed to the account that the server runs under."""
+    folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
+    folder.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -21,9 +28,7 @@ async def database_server() -> AsyncIterator[str]:
     if given:
         yield given
         return
-    # Not tmp_path: it is too long for a socket and closed to the account that the server runs under.
-    folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = _short_folder()
     with DataDir.open(folder / "d") as data:
         async with EmbeddedServers(data, durable=False, valkey=False).running() as servers:
             assert servers.database_url is not None

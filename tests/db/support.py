@@ -34,11 +34,7 @@ class Databases:
         name = f"{self.prefix}_{next(self._numbers)}"
         source = psycopg.conninfo.conninfo_to_dict(template)["dbname"] if template else "template0"
         with self._server() as server:
-            server.execute(
-                SQL("CREATE DATABASE {} TEMPLATE {}").format(
-                    Identifier(name), Identifier(str(source))
-                )
-            )
+            server.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(str(source))))
         return make_conninfo(self.server_url, dbname=name)
 
     def drop(self, url: str) -> None:
@@ -111,7 +107,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str, second
     """Poll until it holds; the time limit is for broken code, not for slow machines."""
     try:
         async with asyncio.timeout(seconds):
-            while not await condition():
+            while not await condition():  # noqa: ASYNC110 - the state of another process has no event
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"not within {seconds} s: {what}") from None

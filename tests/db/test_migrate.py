@@ -2,19 +2,21 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
-from tests.db.schema import snapshot
-from tests.db.support import Databases
 
 from codehub.db import migrate
 from codehub.db.locks import AdvisoryLock
 from codehub.errors import StartError
+from tests.db.schema import snapshot
+from tests.db.support import Databases
 
 USER = UUID(int=1)
 WORKSPACE = UUID(int=2)
@@ -57,10 +59,11 @@ def _history_too(conn: psycopg.Connection) -> None:
     conn.execute("UPDATE leadership SET epoch = 7")
 
 
-def _wait_until_blocked(watcher: psycopg.Connection, by: psycopg.Connection | None, done: Future[Any]) -> None:
-    """Until some session waits for a lock that the watcher (or nobody in particular) holds."""
-    while watcher.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").fetchone() != (True,):
-        assert not done.done()
+def _wait_until_it_blocks(holder: psycopg.Connection, waiting: "Future[Any]") -> None:
+    """Until some session waits for a lock that `holder` has."""
+    blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+    while holder.execute(blocked).fetchone() != (True,):
+        assert not waiting.done()
 
 
 # What an installation at each revision may hold.
@@ -138,14 +141,16 @@ def test_databases_of_one_server_migrate_at_once(databases: Databases) -> None:
 
 def test_two_databases_may_make_the_roles_at_the_same_moment(empty_database: str, database: str) -> None:
     """Roles belong to the server, the migration lock to one database."""
-    roles = migrate.script().get_revision("0007").module.ROLES
+    revision = ScriptDirectory(str(migrate.MIGRATIONS)).get_revision("0007")
+    assert revision is not None
+    roles = revision.module.ROLES
     suffix = str(conninfo_to_dict(database)["dbname"])
     statement = roles.replace("codehub_api", f"{suffix}_a").replace("codehub_controller", f"{suffix}_c")
     with psycopg.connect(empty_database) as first, psycopg.connect(database) as second:
         first.execute(statement)
         with ThreadPoolExecutor(1) as thread:
             done = thread.submit(second.execute, statement)
-            _wait_until_blocked(first, second, done)
+            _wait_until_it_blocks(first, done)
             first.commit()
             done.result()
         second.commit()
@@ -156,7 +161,7 @@ def test_it_waits_for_whoever_migrates(empty_database: str) -> None:
     with psycopg.connect(empty_database, autocommit=True) as other, ThreadPoolExecutor(1) as thread:
         other.execute("SELECT pg_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)])
         done = thread.submit(migrate.upgrade, empty_database)
-        _wait_until_blocked(other, None, done)
+        _wait_until_it_blocks(other, done)
         assert migrate.schema_version(empty_database) is None
         other.execute("SELECT pg_advisory_unlock(%s)", [int(AdvisoryLock.MIGRATION)])
         done.result()

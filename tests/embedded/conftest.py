@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.embedded.support import copy_of, eventually, server_pids
+from tests.embedded.support import copy_of, eventually, processes_at
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
 
@@ -21,8 +21,7 @@ def place() -> Iterator[Path]:
     """An empty folder that anybody may enter."""
     folder = _short_folder()
     yield folder
-    for data in folder.iterdir():
-        eventually(lambda data=data: not server_pids(data), "no server is left over")  # type: ignore[misc]
+    eventually(lambda: not processes_at(folder), "no process is left over")
     shutil.rmtree(folder)
 
 

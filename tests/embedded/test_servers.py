@@ -1,6 +1,8 @@
 import asyncio
 import os
+import re
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,7 +12,15 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from tests.embedded.support import is_root, server_pids
+from tests.embedded.support import (
+    holding,
+    is_root,
+    needs_root,
+    postgres_pids,
+    processes_at,
+    server_pids,
+    valkey_pids,
+)
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
 from codehub.errors import StartError, Unavailable
@@ -114,6 +124,16 @@ def test_servers_have_no_privileges(servers: RunningServers) -> None:
         assert int(status["CapEff"], 16) == 0
 
 
+@needs_root
+def test_servers_keep_none_of_roots_groups(used: Path) -> None:
+    with holding(used, groups=[0, 4]) as other:
+        other.report()
+        for pid in server_pids(used):
+            status = Path(f"/proc/{pid}/status").read_text()
+            assert "\nGroups:\t" in status
+            assert not re.search(r"^Groups:.*\d", status, re.MULTILINE)
+
+
 def test_ctrl_c_in_the_terminal_does_not_reach_them(servers: RunningServers) -> None:
     for pid in server_pids(data_of(servers)):
         assert os.getpgid(pid) != os.getpgid(0)
@@ -163,26 +183,43 @@ async def test_a_server_that_dies_is_reported(used: Path, name: str, log: str) -
     assert str(used / "logs" / log) in caught.value.hint
 
 
-@pytest.mark.parametrize("moment", ["Preparing PostgreSQL", "Starting Valkey", "Starting PostgreSQL"])
-async def test_a_cancelled_start_leaves_no_process(place: Path, moment: str) -> None:
-    reached = asyncio.Event()
+async def cancel_start(data: DataDir, is_moment: Callable[[str], bool]) -> None:
+    """Begin to start, and cancel when the moment has come; it is asked with the latest line of progress."""
+    lines = [""]
 
-    def progress(line: str) -> None:
-        if line.startswith(moment):
-            reached.set()
-
-    async def run(data: DataDir) -> None:
-        async with EmbeddedServers(data, durable=False, progress=progress).running():
+    async def run() -> None:
+        async with EmbeddedServers(data, durable=False, progress=lines.append).running():
             await asyncio.Event().wait()
 
+    starting = asyncio.create_task(run())
+    while not is_moment(lines[-1]):
+        assert not starting.done(), "the moment has passed"
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+
+async def test_cancelled_in_the_midst_of_initdb_it_leaves_no_trace(place: Path) -> None:
     with DataDir.open(place / "d") as data:
-        starting = asyncio.create_task(run(data))
-        await asyncio.wait_for(reached.wait(), 30)
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        assert not server_pids(data.path)
+        await cancel_start(data, lambda _: bool(list(data.path.glob(".initdb-*/cluster/PG_VERSION"))))
+        assert not processes_at(data.path)
         assert not list(data.path.glob(".initdb-*"))
+        assert not (data.path / "postgres").exists()
+
+
+@pytest.mark.parametrize("moment", ["Starting Valkey", "Starting PostgreSQL", "valkey runs", "postgres runs"])
+async def test_a_cancelled_start_leaves_no_process(used: Path, moment: str) -> None:
+    def is_moment(line: str) -> bool:
+        if moment == "valkey runs":
+            return bool(valkey_pids(used))
+        if moment == "postgres runs":
+            return bool(postgres_pids(used))
+        return line.startswith(moment)
+
+    with DataDir.open(used) as data:
+        await cancel_start(data, is_moment)
+        assert not processes_at(used)
         async with EmbeddedServers(data, durable=False).running():
             pass
 

@@ -149,7 +149,8 @@ class World:
         if how == "pauses before commit":
             self.paused.append((before, decision))
             return
-        self._commit(before, decision)
+        if self._commit(before, decision):
+            self._when_honoured(before)
         if how == "dies before action" or decision.action is None:
             return
         if how == "pauses before action":
@@ -230,8 +231,8 @@ class World:
     def _delete_volume(self, ref: VolumeRef) -> None:
         if not self._is(ref) or self.volume is None:
             return
-        if self.instance is not None:
-            self.problems.append("a volume was deleted under an instance")
+        if self.instance is not None or self.jobs:
+            return  # every engine refuses to remove a volume that is in use
         if self.volume.content == self.newest and not self._saved() and not self.given_up and not self.damaged:
             self.problems.append("the only copy of the data was deleted")
         self.volume = None
@@ -298,17 +299,21 @@ class World:
             self._expect_the_archive()
 
     def ask_recover(self, source: RecoverFrom, forced: bool = False) -> None:
-        if self.row.status.phase is not Phase.ERROR:
+        if self.row.status.phase is not Phase.ERROR or self.row.wish.deleted_at is not None:
             return
         self.ops += 1
         request = RecoverRequest(b.op(self.ops), source, self.row.status.error_reason, forced)
         self.row = replace(self.row, wish=replace(self.row.wish, recover_request=request))
-        before = self.row.status
         self.tick()
-        honoured = self.row.status.home_ctx != before.home_ctx or self.row.status.archive_key != before.archive_key
-        if not honoured:
+
+    def _when_honoured(self, before: Workspace) -> None:
+        """A recovery was honoured, now or when an outage ended: what the user expects to find is what they chose."""
+        request, status = self.row.wish.recover_request, self.row.status
+        if request is None or status.recover_handled_id == before.status.recover_handled_id:
             return
-        match source:
+        if (status.home_ctx, status.archive_key) == (before.status.home_ctx, before.status.archive_key):
+            return  # refused, or only cleared
+        match request.source:
             case RecoverFrom.VOLUME:
                 assert self.volume is not None
                 assert self.volume.content is not None, "half a home was made live"

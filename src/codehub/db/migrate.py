@@ -25,7 +25,7 @@ from codehub.errors import StartError
 
 log = logging.getLogger(__name__)
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
 _CONNECT_SECONDS = 10
 _OTHERS_SECONDS = 300  # how long to wait for another process that is migrating
 _LOCK_SECONDS = 30  # how long one statement may wait for a table that someone is using
@@ -39,7 +39,7 @@ _one_at_a_time = threading.Lock()
 
 def upgrade(database_url: str, target: str = NEWEST) -> None:
     """Run every pending revision up to `target`; does nothing on a database that is up to date."""
-    script = ScriptDirectory(str(_MIGRATIONS))
+    script = ScriptDirectory(str(MIGRATIONS))
     wanted = _revision(script, target)
     with _connection(database_url) as raw:
         if _is_at(_stored_version(raw), wanted, script):
@@ -60,7 +60,7 @@ def schema_version(database_url: str) -> str | None:
 
 def newest_version() -> str:
     """The revision that this code needs."""
-    return _revision(ScriptDirectory(str(_MIGRATIONS)), NEWEST)
+    return _revision(ScriptDirectory(str(MIGRATIONS)), NEWEST)
 
 
 def _revision(script: ScriptDirectory, name: str) -> str:

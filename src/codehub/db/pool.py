@@ -24,6 +24,10 @@ Pool = AsyncConnectionPool[Connection]
 _RECONNECT_SECONDS = 5
 
 
+# A session that the server ended because its process was paused is no operational error to psycopg; to us it is one.
+_OUTAGES = (psycopg.OperationalError, psycopg.errors.IdleInTransactionSessionTimeout)
+
+
 class Role(StrEnum):
     """Who writes; migration 0007 says which columns."""
 
@@ -73,7 +77,6 @@ async def open_pool(
         open=False,
         name=role.value,
         configure=set_up,
-        check=AsyncConnectionPool.check_connection,
         timeout=timeouts.checkout,
         reconnect_timeout=_RECONNECT_SECONDS,
         kwargs={
@@ -94,10 +97,30 @@ async def open_pool(
 async def connection(pool: Pool) -> AsyncIterator[Connection]:
     """One connection and one transaction: committed at the end, rolled back by an exception."""
     try:
-        async with pool.connection() as conn:
-            yield conn
-    except psycopg.OperationalError as error:
+        conn = await _living_connection(pool)
+        try:
+            async with conn:
+                yield conn
+        finally:
+            await pool.putconn(conn)
+    except _OUTAGES as error:
         raise Unavailable("The database did not answer in time.", "Try again in a moment.") from error
+
+
+async def _living_connection(pool: Pool) -> Connection:
+    """The pool's own check pauses longer after each dead connection; after a restart all of them are dead."""
+    for _ in range(pool.max_size):
+        conn = await pool.getconn()
+        try:
+            await pool.check_connection(conn)
+        except psycopg.OperationalError:
+            await pool.putconn(conn)  # which replaces it
+        except BaseException:
+            await pool.putconn(conn)
+            raise
+        else:
+            return conn
+    return await pool.getconn()
 
 
 async def ping(pool: Pool) -> None:

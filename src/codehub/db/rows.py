@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.sql import SQL
-from psycopg.types.json import Jsonb
 
 from codehub.model import conditions
 from codehub.model.workspace import (
@@ -40,6 +39,22 @@ COLUMNS = SQL("""
     error_reason, error_count, retry_at, recover_handled_id
 """)
 _CONSTANT, _WISH = 6, 15  # where the parts end
+
+
+def storable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The same value without characters that PostgreSQL cannot hold: a driver's message may contain anything.
+
+    One such character would otherwise make the write of a whole tick fail.
+    """
+    match value:
+        case str():
+            return value.replace("\0", "").encode(errors="replace").decode()
+        case dict():
+            return {storable(key): storable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [storable(each) for each in value]
+        case _:
+            return value
 
 
 def workspace_of(row: tuple[Any, ...]) -> Workspace:
@@ -101,22 +116,22 @@ def home_context_of(stored: dict[str, Any]) -> HomeContext:
     return HomeContext(
         volume=VolumeState(stored["volume"]),
         incarnation=None if incarnation is None else Incarnation(incarnation),
+        uid=stored.get("uid"),
         restore_marker=None if marker is None else ArchiveKey(marker),
         retired=tuple(Incarnation(retired) for retired in stored.get("retired", ())),
         instance_op=None if instance_op is None else OpId(UUID(instance_op)),
     )
 
 
-def home_context_json(home: HomeContext) -> Jsonb:
-    return Jsonb(
-        {
-            "volume": home.volume.value,
-            "incarnation": home.incarnation,
-            "restore_marker": home.restore_marker,
-            "retired": list(home.retired),
-            "instance_op": None if home.instance_op is None else str(home.instance_op),
-        }
-    )
+def home_context_json(home: HomeContext) -> dict[str, Any]:
+    return {
+        "volume": home.volume,
+        "incarnation": home.incarnation,
+        "uid": home.uid,
+        "restore_marker": home.restore_marker,
+        "retired": list(home.retired),
+        "instance_op": None if home.instance_op is None else str(home.instance_op),
+    }
 
 
 def recover_request_of(stored: dict[str, Any]) -> RecoverRequest:
@@ -128,7 +143,5 @@ def recover_request_of(stored: dict[str, Any]) -> RecoverRequest:
     )
 
 
-def recover_request_json(request: RecoverRequest) -> Jsonb:
-    return Jsonb(
-        {"id": str(request.id), "from": request.source.value, "answers": request.answers, "forced": request.forced}
-    )
+def recover_request_json(request: RecoverRequest) -> dict[str, Any]:
+    return {"id": str(request.id), "from": request.source, "answers": request.answers, "forced": request.forced}

@@ -28,7 +28,7 @@ class CreateVolume:
 
 @dataclass(frozen=True, slots=True)
 class DeleteVolume:
-    """Refused by the driver when the volume there is another one."""
+    """Refused by the driver when the volume there is another one, or is in use by an instance or a job."""
 
     volume: VolumeRef
 

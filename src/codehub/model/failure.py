@@ -78,6 +78,8 @@ def after_failure(workspace: Workspace, fault: Fault, now: datetime) -> Status:
     It never ends an operation: whether the failure is terminal is for `ending_fault` to say at the next tick, which
     also sees to it that no job of the operation is left.
     """
+    if is_terminal(workspace.status.error_reason):
+        return replace(workspace.status, retry_at=now + FIRST_DELAY)  # tidying up failed: the error itself stays
     healthy = replace(workspace.status.conditions.healthy, message=fault.message)
     status = replace(
         workspace.status,

@@ -2,7 +2,7 @@
 
 A plain recovery only clears the error; the state is judged anew in the same tick, so a loss that is still there stays
 an ERROR. Naming a source settles what the home is from now on. A half-restored home is never made live, nor is a
-condemned one while its archive is intact; a whole volume is given up only when that was forced.
+condemned one while its archive is intact; a whole volume is given up only when that was forced, and then for good.
 """
 
 from dataclasses import replace
@@ -35,7 +35,8 @@ def honour(workspace: Workspace, seen: Seen) -> Status:
     if request is None or not is_pending(workspace) or seen.volume is None:
         return status
     handled = replace(status, recover_handled_id=request.id)
-    if status.phase is not Phase.ERROR or request.answers != status.error_reason:
+    overtaken = workspace.wish.deleted_at is not None or status.phase is not Phase.ERROR
+    if overtaken or request.answers != status.error_reason:
         return handled  # it answers an error that is no longer the matter
     home = _recovered_home(status, request, seen.volume)
     if home is None:
@@ -75,7 +76,10 @@ def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen)
         case RecoverFrom.VOLUME:
             own = volume.incarnation == home.incarnation
             half_restored = own and home.volume is VolumeState.RESTORING
-            if not volume.exists or half_restored or (own and _is_condemned_with_archive(status)):
+            moved_on_from = volume.incarnation in home.retired  # half-made, half-deleted or given up by force
+            if half_restored or moved_on_from or (own and _is_condemned_with_archive(status)):
+                return None
+            if not volume.exists:
                 return None
             return replace(
                 home, volume=VolumeState.LIVE, incarnation=volume.incarnation, uid=volume.uid, restore_marker=None

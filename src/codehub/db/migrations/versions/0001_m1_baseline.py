@@ -23,7 +23,7 @@ BEGIN
         RETURN;
     END IF;
     IF NOT has_workspaces OR NOT EXISTS (
-        SELECT FROM pg_attribute WHERE attrelid = 'workspaces'::regclass AND attname = 'observed_status' AND attnum > 0
+        SELECT FROM pg_attribute WHERE attrelid = to_regclass('workspaces') AND attname = 'observed_status'
     ) THEN
         RAISE EXCEPTION 'The database holds a table "%" that CodeHub did not make.',
             CASE WHEN has_workspaces THEN 'workspaces' ELSE 'users' END

@@ -121,7 +121,8 @@ CREATE TABLE workspaces (
     CONSTRAINT workspaces_standby_ttl CHECK (standby_ttl_seconds = 0 OR standby_ttl_seconds >= 60),
     CONSTRAINT workspaces_archive_ttl CHECK (archive_ttl_seconds = 0 OR archive_ttl_seconds >= 60),
     CONSTRAINT workspaces_conditions CHECK (jsonb_typeof(conditions) = 'object'),
-    CONSTRAINT workspaces_home_ctx CHECK (home_ctx ->> 'volume' IN ('none', 'live', 'restoring', 'condemned')),
+    CONSTRAINT workspaces_home_ctx CHECK (
+        coalesce(home_ctx ->> 'volume', '') IN ('none', 'live', 'restoring', 'condemned')),
     CONSTRAINT workspaces_error_is_idle CHECK (phase <> 'ERROR' OR operation = 'NONE'),
     CONSTRAINT workspaces_endpoint CHECK (endpoint IS NULL OR phase = 'RUNNING'),
     CONSTRAINT workspaces_error_count CHECK (error_count >= 0)
@@ -193,7 +194,7 @@ CROSS JOIN LATERAL (
         volume = 'live' AS volume_ready,
         CASE WHEN volume = 'live' THEN 'VolumeProvisioned'
              WHEN volume = 'restoring' THEN 'RestoreIncomplete'
-             WHEN volume_existed AND volume = 'condemned' THEN 'VolumeCondemned'
+             WHEN volume = 'condemned' THEN 'VolumeCondemned'
              WHEN volume_existed THEN 'VolumeUnknown'
              ELSE 'VolumeNotFound' END AS volume_reason,
         m1.observed_status = 'RUNNING' AS container_ready,
@@ -202,10 +203,10 @@ CROSS JOIN LATERAL (
         m1.observed_status IN ('STANDBY', 'RUNNING') AS volume_existed,
         CASE WHEN m1.operation = 'RESTORING' AND m1.archive_key IS NOT NULL THEN 'restoring'
              WHEN m1.operation = 'RESTORING' THEN 'none'  -- from nothing: what the volume holds is anyone's guess
+             WHEN m1.observed_status NOT IN ('STANDBY', 'RUNNING') THEN 'none'
              -- half deleted, perhaps: it must never count as a home again
              WHEN m1.operation = 'DELETING' AND m1.deleted_at IS NOT NULL THEN 'condemned'
-             WHEN m1.observed_status IN ('STANDBY', 'RUNNING') THEN 'live'
-             ELSE 'none' END AS volume) AS found
+             ELSE 'live' END AS volume) AS found
 ) AS seen
 CROSS JOIN LATERAL (
     SELECT

@@ -1,0 +1,188 @@
+"""The tick's queries at 100,000 workspaces: each walks its partial index and reads little more than it returns."""
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Composable
+from psycopg.types.json import Jsonb
+
+from codehub.db.limits import COUNT_RUNNING
+from codehub.db.pool import Connection, Role
+from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work
+from codehub.db.statuses import WRITE, StatusChange, given, write_statuses
+from tests.db.conftest import connect_as
+from tests.db.support import OWNER, Databases
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+START = UUID(int=0)
+
+# Out of 1,000: 900 archived, 60 stopped, 30 deleted for good, and 10 of whatever a busy hour has.
+CROWD = """
+INSERT INTO users (id, username) SELECT gen_random_uuid(), 'user ' || n FROM generate_series(1, 1000) AS n;
+INSERT INTO users (id, username) VALUES ('00000000-0000-0000-0000-000000000001', 'ada');
+INSERT INTO workspaces (id, owner_user_id, instance_backend, storage_backend, home_store_key, name, image_ref,
+    standby_ttl_seconds, archive_ttl_seconds, phase, desired_state, operation, deleted_at, conditions, phase_changed_at)
+SELECT id, owners[1 + n % 1001], 'process', 'directory', 'ws-' || id || '-home', 'w', 'ide', 600, 1800,
+    phase::workspace_state, desired::workspace_state, operation::workspace_operation,
+    CASE WHEN desired = 'DELETED' THEN now() END,
+    '{"infra.container_ready": {"status": false, "reason": "ContainerNotFound", "message": "There is no container."},
+      "storage.volume_ready": {"status": false, "reason": "VolumeNotFound", "message": "There is no volume."}}',
+    -- Some of each were stopped long ago, so that a TTL has something to find.
+    now() - CASE WHEN n % 50 = 0 THEN interval '1 day' ELSE interval '1 second' * (n % 600) END
+FROM (SELECT n, gen_random_uuid() AS id, n % 1000 AS kind FROM generate_series(1, 100000) AS n) AS numbered
+CROSS JOIN (SELECT array_agg(id) AS owners FROM users) AS everybody
+CROSS JOIN LATERAL (SELECT * FROM (VALUES
+    (0, 899, 'ARCHIVED', 'ARCHIVED', 'NONE'), (900, 959, 'STANDBY', 'STANDBY', 'NONE'),
+    (960, 989, 'DELETED', 'DELETED', 'NONE'), (990, 992, 'RUNNING', 'RUNNING', 'NONE'),
+    (993, 993, 'STANDBY', 'RUNNING', 'STARTING'), (994, 994, 'RUNNING', 'STANDBY', 'STOPPING'),
+    (995, 995, 'PENDING', 'RUNNING', 'NONE'), (996, 997, 'ERROR', 'RUNNING', 'NONE'),
+    (998, 998, 'DELETING', 'DELETED', 'NONE'), (999, 999, 'DELETING', 'DELETED', 'DELETING')
+) AS share (lowest, highest, phase, desired, operation) WHERE kind BETWEEN lowest AND highest) AS state;
+"""
+
+
+@pytest.fixture(scope="module")
+def crowd(databases: Databases, migrated_template: str) -> Iterator[str]:
+    with databases.one(migrated_template) as url:
+        with psycopg.connect(url, autocommit=True) as conn:
+            conn.execute("SET session_replication_role = replica")  # no triggers: nobody listens
+            conn.execute(CROWD)
+            conn.execute("VACUUM ANALYZE")
+        yield url
+
+
+@pytest.fixture(scope="module")
+async def conn(crowd: str) -> AsyncIterator[Connection]:
+    async with await connect_as(crowd, Role.CONTROLLER) as connection:
+        yield connection
+
+
+OPERATIONS = SQL("SELECT count(*) FROM workspaces WHERE deleted_at IS NULL AND operation <> 'NONE'")
+DELETING = SQL("SELECT id FROM workspaces WHERE deleted_at IS NOT NULL AND phase <> 'DELETED' ORDER BY id LIMIT 100")
+ERRORS = SQL("SELECT count(*) FROM workspaces WHERE deleted_at IS NULL AND phase = 'ERROR'")
+RUNNING = SQL("SELECT count(*) FROM workspaces WHERE deleted_at IS NULL AND phase = 'RUNNING'")
+RUNNING_OF = SQL(
+    "SELECT count(*) FROM workspaces WHERE deleted_at IS NULL AND phase = 'RUNNING' AND owner_user_id = %s"
+)
+ARCHIVED = SQL("SELECT id FROM workspaces WHERE deleted_at IS NULL AND phase = 'ARCHIVED' ORDER BY id LIMIT 100")
+OWNED = SQL("SELECT id FROM workspaces WHERE owner_user_id = %s ORDER BY created_at, id LIMIT 50")
+
+# Two indexes hold exactly the running workspaces; either will do where the owner does not matter.
+ALIKE = {"idx_workspaces_user_running": "idx_workspaces_running"}
+
+# query, arguments, the indexes it must walk (and no other), the most blocks it may read
+QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
+    "needing_work": (
+        NEEDING_WORK,
+        {"now": NOW, "after": START, "limit": 1000},
+        {"idx_workspaces_reconcile", "idx_workspaces_deleting", "idx_workspaces_error"},
+        2000,
+    ),
+    "ttl_candidates": (TTL_CANDIDATES, [100], {"idx_workspaces_ttl_check"}, 3000),
+    "count_running": (
+        COUNT_RUNNING,
+        {"owner": OWNER, "excluding": None},
+        {"idx_workspaces_running", "idx_workspaces_reconcile", "idx_workspaces_error", "idx_workspaces_deleting"},
+        2000,
+    ),
+    "sweep": (SWEEP, [START, 500], {"workspaces_pkey"}, 1000),
+    "by_ids": (BY_IDS, [[START]], {"workspaces_pkey"}, 10),
+    "operations": (OPERATIONS, [], {"idx_workspaces_operation"}, 300),
+    "deleting": (DELETING, [], {"idx_workspaces_deleting"}, 300),
+    "errors": (ERRORS, [], {"idx_workspaces_error"}, 300),
+    "running": (RUNNING, [], {"idx_workspaces_running"}, 600),
+    "running of one user": (RUNNING_OF, [OWNER], {"idx_workspaces_user_running"}, 10),
+    "archived": (ARCHIVED, [], {"idx_workspaces_archived"}, 300),
+    "a user's list": (OWNED, [OWNER], {"idx_workspaces_owner"}, 150),
+}
+
+
+# SPEC section 3, in the words that PostgreSQL uses for it.
+_HERE = "(deleted_at IS NULL) AND"
+PREDICATES = {
+    "idx_workspaces_ttl_check": f"{_HERE} (phase = ANY (RUNNING, STANDBY)) AND (operation = NONE)",
+    "idx_workspaces_reconcile": f"{_HERE} ((phase <> desired_state) OR (operation <> NONE))",
+    "idx_workspaces_operation": f"{_HERE} (operation <> NONE)",
+    "idx_workspaces_deleting": "(deleted_at IS NOT NULL) AND (phase <> DELETED)",
+    "idx_workspaces_user_running": f"{_HERE} (phase = RUNNING)",
+    "idx_workspaces_running": f"{_HERE} (phase = RUNNING)",
+    "idx_workspaces_error": f"{_HERE} (phase = ERROR)",
+    "idx_workspaces_archived": f"{_HERE} (phase = ARCHIVED)",
+}
+
+
+async def test_the_partial_indexes_are_those_of_the_specification(conn: Connection) -> None:
+    rows = await conn.execute(
+        """SELECT indexrelid::regclass::text, pg_get_expr(indpred, indrelid) FROM pg_index
+           WHERE indrelid = 'workspaces'::regclass AND indpred IS NOT NULL"""
+    )
+    cast = re.compile(r"'|::\w+(\[\])?|ARRAY\[|\]")
+    found = {name: cast.sub("", predicate)[1:-1] for name, predicate in await rows.fetchall()}
+    assert found == PREDICATES
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+async def _explain(conn: Connection, options: str, query: Composable, arguments: Any) -> dict[str, Any]:
+    explain = SQL("EXPLAIN ({}, FORMAT JSON) ").format(SQL(options))
+    row = await (await conn.execute(explain + query, arguments)).fetchone()
+    assert row is not None
+    plan: dict[str, Any] = row[0][0]["Plan"]
+    return plan
+
+
+@pytest.mark.parametrize("options", ["COSTS", "GENERIC_PLAN"])
+@pytest.mark.parametrize("name", QUERIES)
+async def test_the_query_walks_its_index(conn: Connection, name: str, options: str) -> None:
+    """Planned for these arguments, and (after some executions of a prepared statement) for any."""
+    query, arguments, indexes, _ = QUERIES[name]
+    plan = await _explain(conn, options, query, arguments)
+    assert not [node for node in _nodes(plan) if node["Node Type"] == "Seq Scan"], plan
+    walked = {node["Index Name"] for node in _nodes(plan) if "Index Name" in node}
+    assert walked == indexes or {ALIKE.get(index, index) for index in walked} == indexes
+
+
+@pytest.mark.parametrize("name", QUERIES)
+async def test_the_query_reads_little(conn: Connection, name: str) -> None:
+    query, arguments, _, most_blocks = QUERIES[name]
+    plan = await _explain(conn, "ANALYZE, BUFFERS", query, arguments)
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= most_blocks
+    assert plan["Actual Rows"] > 0 or name == "by_ids"
+
+
+async def test_bulk_writes_look_each_row_up_once(conn: Connection) -> None:
+    """Neither scans the table, nor compares every change with every row."""
+    found = await needing_work(conn, NOW, 1000)
+    changes = Jsonb([given(StatusChange(each, each.status)) for each in found])
+    async with conn.transaction(force_rollback=True):
+        plan = await _explain(conn, "ANALYZE", SQL(WRITE), {"epoch": 0, "changes": changes})
+    assert {node["Index Name"] for node in _nodes(plan) if "Index Name" in node} == {"workspaces_pkey"}
+    for node in _nodes(plan):
+        assert (node["Node Type"], node.get("Relation Name")) != ("Seq Scan", "workspaces")
+        assert "Rows Removed by Join Filter" not in node
+
+
+async def test_a_tick_of_this_crowd_is_quick(conn: Connection, record_property: Any) -> None:
+    """Generous bounds: they catch a plan that went wrong, not a slow machine."""
+    started = time.perf_counter()
+    found = await needing_work(conn, NOW, 5000)
+    read_seconds = time.perf_counter() - started
+    assert len(found) == 400
+    changes = [StatusChange(each, each.status) for each in found]
+    started = time.perf_counter()
+    assert len(await write_statuses(conn, 0, changes)) == 400
+    write_seconds = time.perf_counter() - started
+    record_property("read_seconds", read_seconds)
+    record_property("write_seconds", write_seconds)
+    assert read_seconds < 2
+    assert write_seconds < 5

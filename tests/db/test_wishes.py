@@ -1,0 +1,129 @@
+"""The service layer's writes: creation, wishes by compare-and-set, activity."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from codehub.db.pool import Connection, Role
+from codehub.db.rows import recover_request_json
+from codehub.db.wishes import NewWorkspace, expire, insert, set_desired, touch_access
+from codehub.model.conditions import Conditions
+from codehub.model.workspace import (
+    ArchiveKey,
+    Desired,
+    HomeContext,
+    InstanceBackend,
+    Operation,
+    Phase,
+    RecoverFrom,
+    RecoverRequest,
+    StorageBackend,
+    WorkspaceId,
+)
+from tests.db.conftest import connect_as
+from tests.db.support import OWNER, add_user, add_workspace, change, read
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+async def test_a_new_workspace_begins_with_nothing(owner: Connection, api: Connection) -> None:
+    await add_user(owner)
+    new = NewWorkspace(
+        id=WorkspaceId(uuid4()),
+        owner_user_id=OWNER,
+        name="w",
+        image_ref="ide",
+        instance_backend=InstanceBackend.K8S,
+        storage_backend=StorageBackend.K8S_PVC,
+        standby_ttl_seconds=600,
+        archive_ttl_seconds=0,
+        source_archive=ArchiveKey("k"),
+        desired_state=Desired.ARCHIVED,
+    )
+    made = await insert(api, new)
+    assert made == await read(owner, new.id)
+    assert (made.id, made.owner_user_id) == (new.id, OWNER)
+    assert (made.instance_backend, made.storage_backend) == (InstanceBackend.K8S, StorageBackend.K8S_PVC)
+    assert made.source_archive == "k"
+    assert (made.wish.image_ref, made.wish.desired_state) == ("ide", Desired.ARCHIVED)
+    assert (made.wish.standby_ttl_seconds, made.wish.archive_ttl_seconds) == (600, 0)
+    assert (made.status.phase, made.status.operation) == (Phase.PENDING, Operation.NONE)
+    assert made.status.conditions == Conditions()
+    assert made.status.home_ctx == HomeContext()
+
+
+async def test_a_recover_request_survives_the_round_trip(owner: Connection) -> None:
+    identity = await add_workspace(owner)
+    for request in (
+        RecoverRequest(UUID(int=3), RecoverFrom.BLANK, "DataLost", forced=True),
+        RecoverRequest(UUID(int=4)),
+    ):
+        await change(owner, identity, recover_request=recover_request_json(request))
+        assert (await read(owner, identity)).wish.recover_request == request
+
+
+# what changed since the row was read, and whether a wish or a TTL loses to it
+RACES: list[tuple[dict[str, Any], bool, bool]] = [
+    ({"desired_state": "ARCHIVED"}, True, True),
+    ({"operation": "STOPPING"}, True, True),
+    ({"phase": "STANDBY"}, True, True),
+    ({"deleted_at": NOW}, True, True),
+    ({"last_access_at": NOW}, False, True),
+    ({"keep_awake_until": NOW}, False, True),
+    ({"standby_ttl_seconds": 0}, False, True),
+    ({"archive_ttl_seconds": 0}, False, True),
+    ({"phase_changed_at": NOW}, False, True),
+    ({"memo": "m"}, False, False),
+]
+
+
+@pytest.mark.parametrize(("competing", "wish_loses", "ttl_loses"), RACES)
+async def test_a_wish_is_set_only_on_what_it_was_decided_from(
+    owner: Connection, api: Connection, competing: dict[str, Any], wish_loses: bool, ttl_loses: bool
+) -> None:
+    for write, loses in ((set_desired, wish_loses), (expire, ttl_loses)):
+        was = await read(owner, await add_workspace(owner, phase="RUNNING"))
+        await change(owner, was.id, **competing)
+        assert await write(api, Desired.STANDBY, was=was) != loses
+        assert ((await read(owner, was.id)).wish.desired_state is Desired.STANDBY) != loses
+
+
+async def test_of_two_wishes_one_wins(database: str, owner: Connection) -> None:
+    was = await read(owner, await add_workspace(owner, phase="RUNNING"))
+    async with await connect_as(database, Role.API) as first, await connect_as(database, Role.API) as second:
+        won = await asyncio.gather(
+            set_desired(first, Desired.STANDBY, was=was), set_desired(second, Desired.ARCHIVED, was=was)
+        )
+    assert sorted(won) == [False, True]
+
+
+async def test_waking_counts_as_access_and_stopping_does_not(owner: Connection, api: Connection) -> None:
+    was = await read(owner, await add_workspace(owner, phase="STANDBY", desired_state="STANDBY"))
+    assert await set_desired(api, Desired.ARCHIVED, was=was)
+    was = await read(owner, was.id)
+    assert was.wish.last_access_at is None
+    assert await set_desired(api, Desired.RUNNING, was=was)
+    accessed = (await read(owner, was.id)).wish.last_access_at
+    assert accessed is not None
+    assert datetime.now(UTC) - accessed < timedelta(minutes=1)
+
+
+async def test_access_only_moves_forward(owner: Connection, api: Connection) -> None:
+    never, earlier, later = [
+        await add_workspace(owner, last_access_at=at) for at in (None, NOW - timedelta(1), NOW + timedelta(1))
+    ]
+    visits = {never: NOW, earlier: NOW, later: NOW, WorkspaceId(uuid4()): NOW}
+    assert await touch_access(api, visits) == 2
+    assert await touch_access(api, visits) == 0
+    assert await touch_access(api, {}) == 0
+    found = [(await read(owner, each)).wish.last_access_at for each in (never, earlier, later)]
+    assert found == [NOW, NOW, NOW + timedelta(1)]
+
+
+async def test_a_wish_for_what_no_longer_exists_fails(owner: Connection, api: Connection) -> None:
+    was = await read(owner, await add_workspace(owner))
+    assert not await set_desired(api, Desired.STANDBY, was=replace(was, id=WorkspaceId(uuid4())))
