@@ -2,6 +2,7 @@
 #   make up      set up, start CodeHub on this machine and print its URL
 #   make test    set up and run every test this machine can run
 #   make check   formatting, lint, types, import contracts
+#   make docs    write the pages that are made from the code
 #   make lock    pin the dependencies anew (writes requirements/*.txt)
 #   make clean   remove what the targets made (never a data directory)
 
@@ -12,7 +13,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS = never
 export VIRTUAL_ENV = $(CURDIR)/.venv
 
-.PHONY: up test check format lock setup clean help
+.PHONY: up test check format docs lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -51,6 +52,10 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Pages that are made from the code; a test compares them.
+docs: setup
+	$(BIN)/codehub settings --markdown > docs/settings.md
 
 # Without --index-url and --emit-* the files name packages and hashes, no host.
 lock: .tools/uv/.ready

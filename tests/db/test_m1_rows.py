@@ -1,6 +1,5 @@
 """M1's rows after the migration to M2: named cases, and every combination against the model's rules."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
@@ -10,208 +9,14 @@ import psycopg
 import pytest
 
 from codehub.db import migrate, reads
+from codehub.model.failure import Rules
+from codehub.model.invariants import violations
+from codehub.model.observation import ArchiveSeen, InstanceSeen, Life, Seen, VolumeSeen
 from codehub.model.phase import VALID_PAIRS, calculate_phase
+from codehub.model.tick import decide
 from codehub.model.workspace import Desired, Operation, OpId, Phase, VolumeState, Workspace, WorkspaceId
+from tests.db.m1_cases import CASES, DELETED_AT, M1, OBSERVED_AT, OLD_KEY, OP, OUR_KEY, USER
 from tests.db.support import Databases
-
-USER = UUID(int=1)
-OP = OpId(UUID(int=77))
-OBSERVED_AT = datetime(2025, 12, 31, 23, 59, 58, 500000, tzinfo=UTC)
-DELETED_AT = datetime(2025, 12, 30, 12, 0, tzinfo=UTC)
-OLD_KEY = "w/00000000-0000-0000-0000-000000000001/home.tar.zst"
-OUR_KEY = f"w/{OP}/home.tar.zst"
-
-
-@dataclass(frozen=True, kw_only=True)
-class M1:
-    """A row as M1 wrote it."""
-
-    observed: str = "PENDING"
-    health: str = "OK"
-    operation: str = "NONE"
-    op_id: UUID | None = OP
-    archive_key: str | None = None
-    desired: str = "RUNNING"
-    deleted: bool = False
-    error_reason: str | None = None
-    error_count: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What it must be afterwards; reasons in the order volume, container, archive, policy."""
-
-    phase: str
-    operation: str = "NONE"
-    volume: str = "none"
-    reasons: tuple[str, str, str, str]
-    true: str = ""  # which of v, c, a, p are true
-    error_reason: str | None = None
-
-
-FOUND, LOST, HALF = "VolumeProvisioned", "VolumeNotFound", "RestoreIncomplete"
-RUNS, STOPPED, ABSENT = "ContainerRunning", "ContainerNotRunning", "ContainerNotFound"
-KEPT, NONE = "ArchiveUploaded", "NoArchive"
-FINE = "AllConditionsMet"
-
-CASES: dict[str, tuple[M1, Expected]] = {
-    "new": (M1(), Expected(phase="PENDING", reasons=(LOST, ABSENT, NONE, FINE), true="p")),
-    "stopped": (
-        M1(observed="STANDBY"),
-        Expected(phase="STANDBY", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
-    ),
-    "running": (
-        M1(observed="RUNNING", archive_key=OLD_KEY),
-        Expected(phase="RUNNING", volume="live", reasons=(FOUND, RUNS, KEPT, FINE), true="vcap"),
-    ),
-    "archived": (
-        M1(archive_key=OLD_KEY),
-        Expected(phase="ARCHIVED", reasons=(LOST, ABSENT, KEPT, FINE), true="ap"),
-    ),
-    "being provisioned": (
-        M1(operation="PROVISIONING"),
-        Expected(phase="PENDING", operation="PROVISIONING", reasons=(LOST, ABSENT, NONE, FINE), true="p"),
-    ),
-    "being provisioned, and M1 already saw the volume": (
-        M1(operation="PROVISIONING", observed="STANDBY"),
-        Expected(phase="STANDBY", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
-    ),
-    "being started": (
-        M1(operation="STARTING", observed="STANDBY"),
-        Expected(phase="STANDBY", operation="STARTING", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
-    ),
-    "started, not yet noted": (
-        M1(operation="STARTING", observed="RUNNING"),
-        Expected(phase="RUNNING", volume="live", reasons=(FOUND, RUNS, NONE, FINE), true="vcp"),
-    ),
-    "being stopped": (
-        M1(operation="STOPPING", observed="RUNNING"),
-        Expected(phase="RUNNING", operation="STOPPING", volume="live", reasons=(FOUND, RUNS, NONE, FINE), true="vcp"),
-    ),
-    "being archived": (
-        M1(operation="ARCHIVING", observed="STANDBY", archive_key=OLD_KEY),
-        Expected(
-            phase="STANDBY", operation="ARCHIVING", volume="live", reasons=(FOUND, STOPPED, KEPT, FINE), true="vap"
-        ),
-    ),
-    "archived by this operation, volume gone": (
-        M1(operation="ARCHIVING", archive_key=OUR_KEY),
-        Expected(phase="ARCHIVED", operation="ARCHIVING", reasons=(LOST, ABSENT, KEPT, FINE), true="ap"),
-    ),
-    "volume gone before its archive was committed": (
-        M1(operation="ARCHIVING"),
-        Expected(phase="ERROR", reasons=(LOST, ABSENT, NONE, "DataLost"), error_reason="DataLost"),
-    ),
-    "volume gone, only an older archive": (
-        M1(operation="ARCHIVING", archive_key=OLD_KEY),
-        Expected(phase="ERROR", reasons=(LOST, ABSENT, KEPT, "DataLost"), true="a", error_reason="DataLost"),
-    ),
-    "an operation without an id cannot go on": (
-        M1(operation="STARTING", observed="STANDBY", op_id=None),
-        Expected(phase="STANDBY", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
-    ),
-    "being restored": (
-        M1(operation="RESTORING", archive_key=OLD_KEY),
-        Expected(
-            phase="ARCHIVED", operation="RESTORING", volume="restoring", reasons=(HALF, ABSENT, KEPT, FINE), true="ap"
-        ),
-    ),
-    "being restored, the half volume in sight": (
-        M1(operation="RESTORING", archive_key=OLD_KEY, observed="STANDBY"),
-        Expected(
-            phase="ARCHIVED", operation="RESTORING", volume="restoring", reasons=(HALF, STOPPED, KEPT, FINE), true="ap"
-        ),
-    ),
-    "running in the middle of a restore": (
-        M1(operation="RESTORING", archive_key=OLD_KEY, observed="RUNNING"),
-        Expected(
-            phase="ERROR",
-            volume="restoring",
-            reasons=(HALF, RUNS, KEPT, "ContainerWithoutVolume"),
-            true="ca",
-            error_reason="ContainerWithoutVolume",
-        ),
-    ),
-    "restored from nothing": (
-        M1(operation="RESTORING", observed="STANDBY"),
-        Expected(
-            phase="ERROR",
-            reasons=("VolumeUnknown", STOPPED, NONE, "VolumeUnknown"),
-            error_reason="VolumeUnknown",
-        ),
-    ),
-    "given up without a reason": (
-        M1(health="ERROR", observed="STANDBY"),
-        Expected(
-            phase="ERROR",
-            volume="live",
-            reasons=(FOUND, STOPPED, NONE, "RetryExceeded"),
-            true="v",
-            error_reason="RetryExceeded",
-        ),
-    ),
-    "given up in the middle of a restore": (
-        M1(health="ERROR", operation="RESTORING", archive_key=OLD_KEY, error_reason="ActionFailed"),
-        Expected(
-            phase="ERROR",
-            volume="restoring",
-            reasons=(HALF, ABSENT, KEPT, "RetryExceeded"),
-            true="a",
-            error_reason="RetryExceeded",
-        ),
-    ),
-    "a terminal error": (
-        M1(health="ERROR", observed="RUNNING", error_reason="Timeout", operation="STOPPING"),
-        Expected(
-            phase="ERROR", volume="live", reasons=(FOUND, RUNS, NONE, "Timeout"), true="vc", error_reason="Timeout"
-        ),
-    ),
-    "an attempt that failed and is retried": (
-        M1(observed="STANDBY", operation="STARTING", error_reason="ActionFailed", error_count=1),
-        Expected(
-            phase="STANDBY",
-            operation="STARTING",
-            volume="live",
-            reasons=(FOUND, STOPPED, NONE, FINE),
-            true="vp",
-            error_reason="ActionFailed",
-        ),
-    ),
-    "an old error of a healthy workspace": (
-        M1(observed="STANDBY", error_reason="Timeout"),
-        Expected(phase="STANDBY", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
-    ),
-    "deleted with everything": (
-        M1(observed="STANDBY", archive_key=OLD_KEY, deleted=True),
-        Expected(phase="DELETING", volume="live", reasons=(FOUND, STOPPED, KEPT, FINE), true="vap"),
-    ),
-    "deleted, the archive is left": (
-        M1(archive_key=OLD_KEY, deleted=True),
-        Expected(phase="DELETING", reasons=(LOST, ABSENT, KEPT, FINE), true="ap"),
-    ),
-    "deleted, nothing is left": (
-        M1(deleted=True, health="ERROR", operation="DELETING", error_reason="Timeout"),
-        Expected(
-            phase="DELETED",
-            reasons=(LOST, ABSENT, NONE, "Timeout"),
-            error_reason="Timeout",
-        ),
-    ),
-    "being deleted": (
-        M1(observed="STANDBY", deleted=True, operation="DELETING"),
-        Expected(
-            phase="DELETING",
-            operation="DELETING",
-            volume="condemned",
-            reasons=("VolumeCondemned", STOPPED, NONE, FINE),
-            true="p",
-        ),
-    ),
-    "deleting what was not deleted": (
-        M1(observed="STANDBY", operation="DELETING"),
-        Expected(phase="STANDBY", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
-    ),
-}
 
 
 def _insert(conn: psycopg.Connection, rows: dict[WorkspaceId, M1]) -> None:
@@ -405,6 +210,27 @@ def test_backends_and_ttls_are_translated(empty_database: str) -> None:
         ("docker", "docker-volume", "unnamed", 60, 86400, 0, True),
         ("docker", "docker-volume", "w", 61, 86400, 0, True),
     ]
+
+
+def test_the_first_tick_takes_m1s_volumes_and_containers_for_its_own(carried_over: Migrated) -> None:
+    """What the drivers report for a volume and a container without labels fits what the migration wrote."""
+    for identity, name in NAMED.items():
+        before, expected = CASES[name]
+        if expected.phase == "ERROR" or before.deleted:
+            continue
+        workspace = carried_over[identity]
+        exists = before.observed in ("STANDBY", "RUNNING")
+        seen = Seen(
+            instance=InstanceSeen(Life.READY if before.observed == "RUNNING" else None, endpoint="127.0.0.1:1"),
+            volume=VolumeSeen(exists, confirmed=True),
+            archive=ArchiveSeen.VERIFIED if before.archive_key else None,
+            op_archive=ArchiveSeen.VERIFIED if before.archive_key == OUR_KEY else ArchiveSeen.MISSING,
+            jobs=(),
+        )
+        now = datetime.now(UTC)
+        decision = decide(workspace, seen, now=now, fresh_op_id=OpId(uuid4()), rules=Rules())
+        assert decision.status.phase is not Phase.ERROR, (name, decision)
+        assert violations(workspace, seen, decision) == [], name
 
 
 def test_every_wish_is_one_that_can_be_asked_for(carried_over: Migrated) -> None:

@@ -139,13 +139,18 @@ def test_databases_of_one_server_migrate_at_once(databases: Databases) -> None:
         assert snapshot(first) == snapshot(second)
 
 
-def test_two_databases_may_make_the_roles_at_the_same_moment(empty_database: str, database: str) -> None:
-    """Roles belong to the server, the migration lock to one database."""
+def _making_roles(api: str, controller: str) -> bytes:
+    """Revision 0007's way of making the roles, under other names: the server's own are in use."""
     revision = ScriptDirectory(str(migrate.MIGRATIONS)).get_revision("0007")
     assert revision is not None
-    roles = revision.module.ROLES
-    suffix = str(conninfo_to_dict(database)["dbname"])
-    statement = roles.replace("codehub_api", f"{suffix}_a").replace("codehub_controller", f"{suffix}_c")
+    statement: str = revision.module.ROLES
+    return statement.replace("codehub_api", api).replace("codehub_controller", controller).encode()
+
+
+def test_two_databases_may_make_the_roles_at_the_same_moment(empty_database: str, database: str) -> None:
+    """Roles belong to the server, the migration lock to one database."""
+    prefix = str(conninfo_to_dict(database)["dbname"])
+    statement = _making_roles(f"{prefix}_a", f"{prefix}_c")
     with psycopg.connect(empty_database) as first, psycopg.connect(database) as second:
         first.execute(statement)
         with ThreadPoolExecutor(1) as thread:
@@ -154,7 +159,7 @@ def test_two_databases_may_make_the_roles_at_the_same_moment(empty_database: str
             first.commit()
             done.result()
         second.commit()
-        second.execute(SQL("DROP ROLE {}, {}").format(Identifier(f"{suffix}_a"), Identifier(f"{suffix}_c")))
+        second.execute(SQL("DROP ROLE {}, {}").format(Identifier(f"{prefix}_a"), Identifier(f"{prefix}_c")))
 
 
 def test_it_waits_for_whoever_migrates(empty_database: str) -> None:
@@ -227,6 +232,23 @@ def test_an_ordinary_owner_can_migrate(databases: Databases) -> None:
         finally:
             server.execute(SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(Identifier(name)))
             server.execute(SQL("DROP OWNED BY {}").format(Identifier(name)))
+            server.execute(SQL("DROP ROLE {}").format(Identifier(name)))
+
+
+def test_whoever_may_create_roles_can_become_them(databases: Databases) -> None:
+    """No superuser is needed; from PostgreSQL 16 on creating a role is not enough to become it."""
+    name = f"{databases.prefix}_creator"
+    roles = f"{name}_a", f"{name}_c"
+    with databases.one() as url, psycopg.connect(url, autocommit=True) as server:
+        server.execute(SQL("CREATE ROLE {} LOGIN CREATEROLE PASSWORD 'p'").format(Identifier(name)))
+        try:
+            with psycopg.connect(make_conninfo(url, user=name, password="p")) as conn:
+                conn.execute(_making_roles(*roles))
+                for role in roles:
+                    conn.execute(SQL("SET ROLE {}").format(Identifier(role)))
+                    conn.execute("RESET ROLE")
+        finally:
+            server.execute(SQL("DROP ROLE IF EXISTS {}, {}").format(*map(Identifier, roles)))
             server.execute(SQL("DROP ROLE {}").format(Identifier(name)))
 
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.embedded.support import copy_of, eventually, processes_at
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
+from tests.embedded.support import copy_of, eventually, processes_at
 
 
 def _short_folder() -> Path:

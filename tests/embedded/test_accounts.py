@@ -5,11 +5,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.embedded.support import holding, needs_root, owners_of, server_pids
 
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.embedded.accounts import server_account
 from codehub.errors import StartError
+from tests.embedded.support import holding, needs_root, owners_of, server_pids
 
 
 @needs_root

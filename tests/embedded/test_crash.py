@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 import redis
-from tests.embedded.support import eventually, holding, postgres_pids, server_pids, valkey_pids
 
 from codehub.embedded import DataDir, EmbeddedServers
+from tests.embedded.support import eventually, holding, postgres_pids, server_pids, valkey_pids
 
 
 def write(report: dict[str, str]) -> None:

@@ -3,10 +3,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.embedded.support import needs_root, server_pids
 
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.errors import StartError
+from tests.embedded.support import needs_root, server_pids
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

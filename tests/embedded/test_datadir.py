@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.embedded.support import holding, is_root, needs_root
 
 from codehub.embedded import DataDir, default_data_dir
 from codehub.errors import StartError
+from tests.embedded.support import holding, is_root, needs_root
 
 
 def mode_of(path: Path) -> int:

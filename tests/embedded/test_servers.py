@@ -12,6 +12,9 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+
+from codehub.embedded import DataDir, EmbeddedServers, RunningServers
+from codehub.errors import StartError, Unavailable
 from tests.embedded.support import (
     holding,
     is_root,
@@ -21,9 +24,6 @@ from tests.embedded.support import (
     server_pids,
     valkey_pids,
 )
-
-from codehub.embedded import DataDir, EmbeddedServers, RunningServers
-from codehub.errors import StartError, Unavailable
 
 
 def data_of(servers: RunningServers) -> Path:

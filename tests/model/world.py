@@ -156,14 +156,14 @@ class World:
         if how == "pauses before action":
             self.paused.append((self.row, replace(decision, status=self.row.status)))
         elif how == "action fails":
-            self._failed(decision, ErrorReason.ACTION_FAILED)
+            self._failed(ErrorReason.ACTION_FAILED)
         elif how == "action hangs":
             self.late.append(decision.action)
         elif how == "action lands but fails":
             self.perform(decision.action)
-            self._failed(decision, ErrorReason.ACTION_FAILED)
+            self._failed(ErrorReason.ACTION_FAILED)
         elif self.out and how == "well":
-            self._failed(decision, ErrorReason.UNREACHABLE)
+            self._failed(ErrorReason.UNREACHABLE)
         else:
             self.perform(decision.action)
 
@@ -178,7 +178,7 @@ class World:
             self.row = replace(self.row, status=decision.status)
         return same
 
-    def _failed(self, decision: Decision, reason: ErrorReason) -> None:
+    def _failed(self, reason: ErrorReason) -> None:
         self.row = replace(self.row, status=after_failure(self.row, Fault(reason, "it failed"), self.now))
 
     def wake_paused(self) -> None:

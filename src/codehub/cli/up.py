@@ -1,0 +1,137 @@
+"""`codehub up`: everything on one machine, in one process, with servers of its own.
+
+Order of start: the port (a port in use costs nothing), the data directory, the servers, the migrations, HTTP. Stopping
+goes the other way, on Ctrl-C or SIGTERM, at any moment of the start too; what is left behind is data, never a process.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import structlog
+import uvloop
+from pydantic import SecretStr
+
+from codehub import __version__
+from codehub.config import Settings
+from codehub.db import migrate
+from codehub.db.pool import Role, open_pool
+from codehub.db.pool import ping as ping_database
+from codehub.embedded.datadir import DataDir, default_data_dir
+from codehub.embedded.servers import EmbeddedServers
+from codehub.metrics import Metrics
+from codehub.signals.connect import open_redis
+from codehub.signals.connect import ping as ping_redis
+from codehub.web.app import create_app
+from codehub.web.health import Check
+from codehub.web.server import listen, serve, url_of
+
+log = structlog.get_logger(__name__)
+
+
+def run(settings: Settings) -> None:
+    """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own dies."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_until_signalled(settings))
+
+
+async def _until_signalled(settings: Settings) -> None:
+    work = asyncio.create_task(_up(settings))
+    loop = asyncio.get_running_loop()
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            _say("Stopping …")
+            work.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+    _say("Stopped.")
+
+
+async def _up(settings: Settings) -> None:
+    with (
+        contextlib.closing(listen(settings.server.host, settings.server.port)) as listener,
+        DataDir.open(settings.server.data_dir or default_data_dir()) as data_dir,
+    ):
+        async with _dependencies(settings, data_dir) as dependencies:
+            await _serve(dependencies, listener, data_dir)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dependencies:
+    checks: dict[str, Check]
+    failed: Callable[[], "asyncio.Future[None]"]
+
+
+@contextlib.asynccontextmanager
+async def _dependencies(settings: Settings, data_dir: DataDir) -> AsyncIterator[_Dependencies]:
+    external_database, external_redis = _url(settings.database.url), _url(settings.redis.url)
+    embedded = EmbeddedServers(
+        data_dir,
+        server_user=settings.server.embedded_user,
+        postgres=external_database is None,
+        valkey=external_redis is None,
+        progress=_say,
+    )
+    async with embedded.running() as servers:
+        database_url = external_database or servers.database_url
+        redis_url = external_redis or servers.redis_url
+        assert database_url is not None
+        assert redis_url is not None
+        _say("Preparing the database …")
+        await asyncio.to_thread(migrate.upgrade, database_url)
+        async with (
+            open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
+            open_redis(redis_url) as redis,
+        ):
+            checks: dict[str, Check] = {
+                "postgresql": lambda: ping_database(pool),
+                "redis": lambda: ping_redis(redis),
+            }
+            yield _Dependencies(checks, lambda: asyncio.ensure_future(servers.failed()))
+
+
+async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
+    url = url_of(listener)
+    data_dir.publish_url(url)
+    app = create_app(dependencies.checks, Metrics())
+    serving = asyncio.create_task(serve(app, listener))
+    failing = dependencies.failed()
+    _announce(url, data_dir)
+    try:
+        done, _ = await asyncio.wait({serving, failing}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        serving.cancel()
+        failing.cancel()
+        await asyncio.gather(serving, failing, return_exceptions=True)
+
+
+def _announce(url: str, data_dir: DataDir) -> None:
+    _say(f"\nCodeHub {__version__} is running.\n")
+    _say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
+    log.info("codehub is running", url=url)
+
+
+def _url(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret is not None else None
+
+
+def _say(line: str) -> None:
+    """Progress is for the person at the terminal; it is not a log."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

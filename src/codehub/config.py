@@ -1,0 +1,276 @@
+"""Settings: every environment variable CodeHub reads, what it means, and what it may be.
+
+Settings are read once, checked at once and passed on as frozen values; nothing reads the environment later. All
+mistakes are reported together, one line each, without ever showing a secret. docs/settings.md is made from this file.
+"""
+
+import difflib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from codehub.errors import SettingsError
+from codehub.model import ttl
+
+
+def _ttl(seconds: int) -> int:
+    if not ttl.is_valid_ttl(seconds):
+        raise ValueError(f"must be 0 (never) or at least {ttl.SHORTEST_SECONDS} seconds")
+    return seconds
+
+
+Ttl = Annotated[int, AfterValidator(_ttl)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Group(BaseSettings):
+    """Settings that belong together. A field's validation alias is the name of its environment variable."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="ignore", case_sensitive=True, env_ignore_empty=True, populate_by_name=True
+    )
+
+    @classmethod
+    def variables(cls) -> dict[str, FieldInfo]:
+        """The environment variables of this group."""
+        return {str(field.validation_alias): field for field in cls.model_fields.values()}
+
+
+class ServerConfig(Group):
+    """Where CodeHub listens, and where it keeps what it needs."""
+
+    host: str = Field("127.0.0.1", validation_alias="CODEHUB_HOST", description="Address to listen on.")
+    port: int = Field(
+        8080, ge=0, le=65535, validation_alias="CODEHUB_PORT", description="Port to listen on; 0 takes a free one."
+    )
+    data_dir: Path | None = Field(
+        None,
+        validation_alias="CODEHUB_DATA_DIR",
+        description="Folder for databases and secrets. Default: `~/.codehub`, for root `/var/lib/codehub`.",
+    )
+    embedded_user: str | None = Field(
+        None,
+        validation_alias="CODEHUB_EMBEDDED_USER",
+        description="Account the embedded servers run as when CodeHub runs as root. "
+        "Default: `codehub` if it exists, else `nobody`.",
+    )
+
+
+class LogConfig(Group):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", validation_alias="CODEHUB_LOG_LEVEL", description="The least important messages to log."
+    )
+    format: Literal["auto", "text", "json"] = Field(
+        "auto", validation_alias="CODEHUB_LOG_FORMAT", description="`auto` is text on a terminal and JSON elsewhere."
+    )
+
+
+class DatabaseConfig(Group):
+    """PostgreSQL."""
+
+    url: SecretStr | None = Field(
+        None,
+        validation_alias="DATABASE_URL",
+        description="PostgreSQL to use, as `postgresql://user:password@host/database`. Default: an embedded one.",
+    )
+    pool_size: Count = Field(10, validation_alias="DATABASE_POOL_SIZE", description="Most connections of one process.")
+
+
+class RedisConfig(Group):
+    """Redis or Valkey: hints and buffers, whose loss costs latency, never data."""
+
+    url: SecretStr | None = Field(
+        None,
+        validation_alias="REDIS_URL",
+        description="Redis or Valkey to use, as `redis://:password@host:6379/0`. Default: an embedded one.",
+    )
+
+
+class RedisChannelConfig(Group):
+    """Names of the channels that events travel on."""
+
+    sse_prefix: str = Field(
+        "codehub:sse:",
+        validation_alias="REDIS_CHANNEL_SSE_PREFIX",
+        description="Followed by a user's id: changes to show.",
+    )
+    wake_prefix: str = Field(
+        "codehub:wake:",
+        validation_alias="REDIS_CHANNEL_WAKE_PREFIX",
+        description="Followed by a part's name: hints to look now.",
+    )
+
+
+class CoordinatorConfig(Group):
+    """How often the coordinator's parts work, in seconds."""
+
+    idle_interval: PositiveFloat = Field(
+        15, validation_alias="COORDINATOR_IDLE_INTERVAL", description="Seconds between ticks while nothing happens."
+    )
+    active_interval: PositiveFloat = Field(
+        1, validation_alias="COORDINATOR_ACTIVE_INTERVAL", description="Seconds between ticks while something happens."
+    )
+    active_duration: PositiveFloat = Field(
+        30, validation_alias="COORDINATOR_ACTIVE_DURATION", description="Seconds that a wake-up keeps ticks frequent."
+    )
+    ttl_interval: PositiveFloat = Field(
+        60, validation_alias="COORDINATOR_TTL_INTERVAL", description="Seconds between looks for idle workspaces."
+    )
+    gc_interval: PositiveFloat = Field(
+        14400,
+        validation_alias="COORDINATOR_GC_INTERVAL",
+        description="Seconds between collections of orphaned archives.",
+    )
+
+    @model_validator(mode="after")
+    def _active_is_quicker(self) -> Self:
+        if self.active_interval > self.idle_interval:
+            raise ValueError("COORDINATOR_ACTIVE_INTERVAL must not be longer than COORDINATOR_IDLE_INTERVAL")
+        return self
+
+
+class TtlConfig(Group):
+    """After how long an unused workspace stops and is archived; copied into each workspace when it is made."""
+
+    standby_seconds: Ttl = Field(
+        600,
+        validation_alias="TTL_STANDBY_SECONDS",
+        description="Seconds without activity until a workspace stops; 0 is never. Advice for production: 10800.",
+    )
+    archive_seconds: Ttl = Field(
+        1800,
+        validation_alias="TTL_ARCHIVE_SECONDS",
+        description="Seconds until a stopped workspace is archived; 0 is never. Advice for production: 86400.",
+    )
+
+
+class ActivityConfig(Group):
+    """How activity seen by proxies is gathered."""
+
+    flush_interval: PositiveFloat = Field(
+        30, validation_alias="ACTIVITY_FLUSH_INTERVAL", description="Seconds between a proxy's reports of activity."
+    )
+
+
+class LimitsConfig(Group):
+    """How many workspaces may run at once."""
+
+    max_running_per_user: Count = Field(
+        2, validation_alias="MAX_RUNNING_PER_USER", description="Running workspaces per user."
+    )
+    max_running_global: Count = Field(
+        100, validation_alias="MAX_RUNNING_GLOBAL", description="Running workspaces in all."
+    )
+
+
+class RetryConfig(Group):
+    """When failing operations are given up."""
+
+    max_retry: Count = Field(
+        3, validation_alias="MAX_RETRY", description="Failed attempts after which a person must recover."
+    )
+
+
+class GcConfig(Group):
+    """When archives that nobody needs are removed."""
+
+    trash_retention_seconds: int = Field(
+        604800,
+        ge=0,
+        validation_alias="TRASH_RETENTION_SECONDS",
+        description="Seconds that a deleted workspace can be undeleted.",
+    )
+    orphan_delay_seconds: int = Field(
+        7200,
+        ge=0,
+        validation_alias="GC_ORPHAN_DELAY_SECONDS",
+        description="Seconds that an archive must have been an orphan.",
+    )
+
+
+class Settings(BaseModel):
+    """All groups."""
+
+    model_config = ConfigDict(frozen=True)
+
+    server: ServerConfig
+    log: LogConfig
+    database: DatabaseConfig
+    redis: RedisConfig
+    redis_channels: RedisChannelConfig
+    coordinator: CoordinatorConfig
+    ttl: TtlConfig
+    activity: ActivityConfig
+    limits: LimitsConfig
+    retry: RetryConfig
+    gc: GcConfig
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment, or raise SettingsError with one line for every mistake in it."""
+        groups: dict[str, Group] = {}
+        mistakes = unknown_names(os.environ)
+        for name, group in group_types().items():
+            try:
+                groups[name] = group()
+            except ValidationError as error:
+                mistakes += mistakes_of(group, error)
+        if mistakes:
+            raise SettingsError("\n".join(mistakes))
+        return cls.model_validate(groups)
+
+
+# Read by the test suite, not by CodeHub.
+_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_")
+
+
+def group_types() -> dict[str, type[Group]]:
+    """The groups by their name in Settings."""
+    found = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return {name: group for name, group in found.items() if isinstance(group, type) and issubclass(group, Group)}
+
+
+def setting_names() -> list[str]:
+    """Every environment variable there is."""
+    return [name for group in group_types().values() for name in group.variables()]
+
+
+def unknown_names(environment: Mapping[str, str]) -> list[str]:
+    """A line for each variable that looks like ours and is not: a typing mistake must not be silent."""
+    known = setting_names()
+    lines = []
+    for name in sorted(environment):
+        if not name.startswith("CODEHUB_") or name in known or name.startswith(_OTHER_NAMES):
+            continue
+        close = difflib.get_close_matches(name, known, n=1)
+        lines.append(f"{name}: there is no such setting" + (f"; did you mean {close[0]}?" if close else "."))
+    return lines
+
+
+def mistakes_of(group: type[Group], error: ValidationError) -> list[str]:
+    """A line for each mistake; what was given is shown unless it is a secret."""
+    secrets = {name for name, field in group.variables().items() if "Secret" in str(field.annotation)}
+    lines = []
+    for mistake in error.errors():
+        name = str(mistake["loc"][0]) if mistake["loc"] else ""
+        what = mistake["msg"].removeprefix("Value error, ")
+        what = what[0].lower() + what[1:] if name else what
+        given = "" if name in secrets or not name else f"={mistake['input']}"
+        lines.append(f"{name}{given}: {what}." if name else f"{what}.")
+    return lines

@@ -1,0 +1,42 @@
+"""The connection to Redis: every call has a timeout, and one that was lost is made again by the next call."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import redis.asyncio
+from redis.exceptions import AuthenticationError, RedisError
+
+from codehub.errors import StartError, Unavailable
+
+Redis = redis.asyncio.Redis
+
+_TIMEOUT_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def open_redis(url: str) -> AsyncIterator[Redis]:
+    """A client for `url`; does not connect yet."""
+    try:
+        client = Redis.from_url(
+            url,
+            socket_timeout=_TIMEOUT_SECONDS,
+            socket_connect_timeout=_TIMEOUT_SECONDS,
+            health_check_interval=30,
+            client_name="codehub",
+        )
+    except ValueError as error:
+        raise StartError(
+            "REDIS_URL is not an address that can be used.", "Write it as redis://:password@host:6379/0."
+        ) from error
+    async with client:
+        yield client
+
+
+async def ping(client: Redis) -> None:
+    """Raise Unavailable, with the cause in words, unless Redis answers."""
+    try:
+        await client.ping()
+    except AuthenticationError as error:
+        raise Unavailable("Redis refused the password.", "Check REDIS_URL.") from error
+    except (RedisError, OSError) as error:
+        raise Unavailable("Redis does not answer.", "Check that it runs and that REDIS_URL is right.") from error

@@ -1,0 +1,126 @@
+"""The HTTP application: /healthz (alive), /readyz (each dependency with its state), /metrics, and a first page.
+
+An error never shows a stack trace: it is one shape, `{"error": {"code", "message"}}`, and the cause is in the log.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from codehub import __version__
+from codehub.metrics import Metrics
+from codehub.web.health import Check, look_at
+
+log = structlog.get_logger(__name__)
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>CodeHub</title>
+<style>
+:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
+main {{ max-width: 32rem; margin: 15vh auto; padding: 0 1.5rem }}
+.up {{ color: light-dark(#0a7d32, #4cc38a) }} .down {{ color: light-dark(#b3261e, #ff8f87) }}
+li {{ margin: .3rem 0 }}
+</style>
+<main><h1>CodeHub {version}</h1><p>{summary}</p><ul>{rows}</ul></main>
+</html>
+"""
+
+
+def create_app(checks: Mapping[str, Check], metrics: Metrics) -> FastAPI:
+    """The application over the given dependencies."""
+    app = FastAPI(
+        title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
+    )
+    app.state.checks = checks
+    app.state.metrics = metrics
+    app.middleware("http")(_observe)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _internal_error)
+    app.add_api_route("/healthz", healthz, response_class=PlainTextResponse, include_in_schema=False)
+    app.add_api_route("/readyz", readyz, include_in_schema=False)
+    app.add_api_route("/metrics", metrics_page, include_in_schema=False)
+    app.add_api_route("/", first_page, response_class=HTMLResponse, include_in_schema=False)
+    return app
+
+
+async def healthz() -> str:
+    """Alive: the process runs and answers, whatever its dependencies do."""
+    return "ok\n"
+
+
+async def readyz(request: Request) -> JSONResponse:
+    """Ready: every dependency answers; 503 and the reason when one does not."""
+    states = await look_at(request.app.state.checks)
+    ready = all(state.up for state in states.values())
+    for name, state in states.items():
+        request.app.state.metrics.dependency_up.labels(name).set(state.up)
+    dependencies = {
+        name: {"state": "up"} if state.up else {"state": "down", "detail": state.detail}
+        for name, state in states.items()
+    }
+    body = {"status": "ready" if ready else "not ready", "version": __version__, "dependencies": dependencies}
+    return JSONResponse(body, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+async def metrics_page(request: Request) -> Response:
+    """Everything Prometheus asks for."""
+    metrics: Metrics = request.app.state.metrics
+    return Response(metrics.exposition(), media_type=metrics.content_type)
+
+
+async def first_page(request: Request) -> HTMLResponse:
+    """A page for whoever follows the printed URL."""
+    states = await look_at(request.app.state.checks)
+    ready = all(state.up for state in states.values())
+    rows = "".join(
+        f'<li><span class="{"up" if state.up else "down"}">{"●" if state.up else "○"}</span> {name}: '
+        f"{'up' if state.up else 'down'}</li>"
+        for name, state in states.items()
+    )
+    summary = "Everything it needs is running." if ready else "Something it needs is not running: see /readyz."
+    return HTMLResponse(_PAGE.format(version=__version__, summary=summary, rows=rows))
+
+
+async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    started = time.perf_counter()
+    response = await call_next(request)
+    metrics: Metrics = request.app.state.metrics
+    # Only known routes become labels: a scanner's paths must not grow the registry.
+    route = getattr(request.scope.get("route"), "path", "(none)")
+    metrics.requests.labels(request.method, route, str(response.status_code)).inc()
+    metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def error_body(status: HTTPStatus, message: str) -> dict[str, Any]:
+    return {"error": {"code": status.name.lower(), "message": message}}
+
+
+async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    message = str(error.detail) if error.detail and error.detail != status.phrase else f"{status.phrase}."
+    return JSONResponse(error_body(status, message), status, headers=error.headers)
+
+
+async def _internal_error(request: Request, error: Exception) -> JSONResponse:
+    log.error("a request failed", path=request.url.path, exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return JSONResponse(error_body(status, "Something went wrong here; the log has the details."), status, _HEADERS)

@@ -1,0 +1,40 @@
+"""Whether this process can do its work: each dependency with its state, and what to do when one is down.
+
+All checks run at once and each has a time limit, so the answer comes within seconds even when nothing answers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from codehub.errors import CodeHubError
+
+CHECK_SECONDS = 2.0
+
+Check = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyState:
+    """One dependency; `detail` says what is wrong and what to do."""
+
+    up: bool
+    detail: str = ""
+
+
+async def look_at(checks: Mapping[str, Check]) -> dict[str, DependencyState]:
+    """The state of every dependency, now."""
+    async with asyncio.TaskGroup() as group:
+        tasks = {name: group.create_task(_state_of(check)) for name, check in checks.items()}
+    return {name: task.result() for name, task in tasks.items()}
+
+
+async def _state_of(check: Check) -> DependencyState:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await check()
+    except TimeoutError:
+        return DependencyState(up=False, detail=f"No answer within {CHECK_SECONDS:g} s.")
+    except CodeHubError as error:
+        return DependencyState(up=False, detail=str(error))
+    return DependencyState(up=True)

@@ -1,0 +1,86 @@
+"""Serving the application on a socket that is already bound.
+
+Binding comes first, before anything else is started, so that a port in use is told at once and costs nothing. Signals
+are the caller's: this server only ever stops when it is told to.
+"""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from codehub.errors import StartError
+
+GRACE_SECONDS = 10
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or one line saying why it cannot be had and what to do."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise StartError(f"{host} is not an address of this machine.", "Set CODEHUB_HOST to one that is.") from error
+    listener = socket.socket(family, kind, proto)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise _bind_error(host, port, error) from error
+    listener.setblocking(False)
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """The URL under which a browser on this machine reaches the socket."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104  listening everywhere was asked for; the URL needs one address
+        host = "localhost"
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+async def serve(app: FastAPI, listener: socket.socket) -> None:
+    """Serve until cancelled; then finish the requests under way, within a limit."""
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http="httptools",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = _QuietServer(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
+
+
+class _QuietServer(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone: what stops this process also has other things to stop, in order."""
+        yield
+
+
+def _bind_error(host: str, port: int, error: OSError) -> StartError:
+    if error.errno == errno.EADDRINUSE:
+        return StartError(
+            f"Port {port} on {host} is already in use.",
+            "Stop the program that uses it, or choose another port with CODEHUB_PORT.",
+        )
+    if error.errno == errno.EACCES:
+        return StartError(f"This user may not listen on port {port}.", "Choose a port from 1024 up with CODEHUB_PORT.")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return StartError(f"{host} is not an address of this machine.", "Set CODEHUB_HOST to one that is.")
+    return StartError(f"Cannot listen on {host}:{port}: {error.strerror}.", "Check CODEHUB_HOST and CODEHUB_PORT.")
