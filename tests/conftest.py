@@ -1,8 +1,16 @@
-"""Settings that hold for every test."""
+"""Settings that hold for every test, and the servers that tests share."""
 
 import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from codehub.db import migrate
+from codehub.embedded import DataDir, EmbeddedServers
+from tests.support import Databases, short_folder
 
 # The ordinary run is the same every time, so a failure is a change's fault; EXAMPLES=100000 searches new ground.
 _searching = "EXAMPLES" in os.environ
@@ -14,3 +22,63 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("codehub")
+
+
+@dataclass(frozen=True)
+class ServerUrls:
+    """Where the shared servers are."""
+
+    database: str
+    redis: str
+
+
+@pytest.fixture(scope="session")
+async def server_urls() -> AsyncIterator[ServerUrls]:
+    """PostgreSQL and Valkey for all tests that do not stop them: external ones when named, else our own."""
+    database, redis = os.environ.get("CODEHUB_TEST_DATABASE_URL"), os.environ.get("CODEHUB_TEST_REDIS_URL")
+    folder = short_folder()
+    with DataDir.open(folder / "d") as data:
+        embedded = EmbeddedServers(data, durable=False, postgres=database is None, valkey=redis is None)
+        async with embedded.running() as servers:
+            database, redis = database or servers.database_url, redis or servers.redis_url
+            assert database is not None
+            assert redis is not None
+            yield ServerUrls(database, redis)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def database_server(server_urls: ServerUrls) -> str:
+    """A PostgreSQL to make databases on."""
+    return server_urls.database
+
+
+@pytest.fixture(scope="session")
+def server_redis(server_urls: ServerUrls) -> str:
+    return server_urls.redis
+
+
+@pytest.fixture(scope="session")
+def databases(database_server: str) -> Databases:
+    return Databases(database_server)
+
+
+@pytest.fixture(scope="session")
+def migrated_template(databases: Databases) -> Iterator[str]:
+    """A database at the newest version, to be cloned and never connected to."""
+    with databases.one() as url:
+        migrate.upgrade(url)
+        yield url
+
+
+@pytest.fixture
+def empty_database(databases: Databases) -> Iterator[str]:
+    with databases.one() as url:
+        yield url
+
+
+@pytest.fixture
+def database(databases: Databases, migrated_template: str) -> Iterator[str]:
+    """A database at the newest version, of the test's own."""
+    with databases.one(migrated_template) as url:
+        yield url

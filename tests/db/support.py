@@ -1,15 +1,8 @@
-"""What the database tests share: databases of their own, rows with defaults, and waiting for a condition."""
+"""What the database tests share: rows with defaults."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, cast
 from uuid import UUID, uuid4
 
-import psycopg
-from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier, Placeholder
 from psycopg.types.json import Jsonb
 
@@ -19,41 +12,6 @@ from codehub.model.workspace import UserId, Workspace, WorkspaceId
 
 OWNER = UserId(UUID(int=1))
 STRANGER = UserId(UUID(int=2))
-
-
-@dataclass
-class Databases:
-    """Makes databases on one server and removes them at the end."""
-
-    server_url: str
-    prefix: str = field(default_factory=lambda: f"codehub_test_{uuid4().hex[:8]}")
-    _numbers: Iterator[int] = field(default_factory=count)
-
-    def create(self, template: str | None = None) -> str:
-        """A new database, empty or a copy of `template` (its URL, to which nobody may be connected)."""
-        name = f"{self.prefix}_{next(self._numbers)}"
-        source = psycopg.conninfo.conninfo_to_dict(template)["dbname"] if template else "template0"
-        with self._server() as server:
-            server.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(str(source))))
-        return make_conninfo(self.server_url, dbname=name)
-
-    def drop(self, url: str) -> None:
-        name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
-        with self._server() as server:
-            server.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(str(name))))
-
-    @contextmanager
-    def one(self, template: str | None = None) -> Iterator[str]:
-        url = self.create(template)
-        try:
-            yield url
-        finally:
-            self.drop(url)
-
-    @contextmanager
-    def _server(self) -> Iterator[psycopg.Connection]:
-        with psycopg.connect(self.server_url, autocommit=True) as server:
-            yield server
 
 
 async def add_user(conn: Connection, user: UserId = OWNER) -> UserId:
@@ -101,16 +59,6 @@ async def change(conn: Connection, identity: WorkspaceId, **columns: Any) -> Non
         SQL("UPDATE workspaces SET {} WHERE id = {}").format(assignments, Placeholder("which")),
         {**values, "which": identity},
     )
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20) -> None:
-    """Poll until it holds; the time limit is for broken code, not for slow machines."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not await condition():  # noqa: ASYNC110 - the state of another process has no event
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise AssertionError(f"not within {seconds} s: {what}") from None
 
 
 async def is_waiting_for_lock(watcher: Connection, waiter: Connection) -> bool:

@@ -16,7 +16,7 @@ from codehub.model.phase import VALID_PAIRS, calculate_phase
 from codehub.model.tick import decide
 from codehub.model.workspace import Desired, Operation, OpId, Phase, VolumeState, Workspace, WorkspaceId
 from tests.db.m1_cases import CASES, DELETED_AT, M1, OBSERVED_AT, OLD_KEY, OP, OUR_KEY, USER
-from tests.db.support import Databases
+from tests.support import Databases
 
 
 def _insert(conn: psycopg.Connection, rows: dict[WorkspaceId, M1]) -> None:

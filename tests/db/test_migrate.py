@@ -16,7 +16,7 @@ from codehub.db import migrate
 from codehub.db.locks import AdvisoryLock
 from codehub.errors import StartError
 from tests.db.schema import snapshot
-from tests.db.support import Databases
+from tests.support import Databases
 
 USER = UUID(int=1)
 WORKSPACE = UUID(int=2)

@@ -17,7 +17,8 @@ from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work
 from codehub.db.statuses import WRITE, StatusChange, given, write_statuses
 from tests.db.conftest import connect_as
-from tests.db.support import OWNER, Databases
+from tests.db.support import OWNER
+from tests.support import Databases
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 START = UUID(int=0)

@@ -10,7 +10,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codehub.db.pool import Connection, Pool, Role, Timeouts, connection, open_pool, ping
 from codehub.errors import Unavailable
-from tests.db.support import add_user, eventually
+from tests.db.support import add_user
+from tests.support import eventually_async
 
 
 class Line:
@@ -129,7 +130,7 @@ async def _pause_in_a_transaction(pool: Pool, watcher: Connection) -> None:
             found = await watcher.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [pid])
             return await found.fetchone() is None
 
-        await eventually(is_gone, "the server ended the session")
+        await eventually_async(is_gone, "the server ended the session")
         await conn.execute("SELECT 1")
 
 
@@ -148,12 +149,12 @@ async def test_connections_that_the_server_ended_are_replaced(database: str, own
 async def test_the_pool_survives_an_outage(database: str) -> None:
     timeouts = Timeouts(checkout=0.2)
     async with line_to(database) as (line, url), open_pool(url, Role.API, min_size=2, timeouts=timeouts) as pool:
-        await eventually(lambda: _answers(pool), "it answers at first")
+        await eventually_async(lambda: _answers(pool), "it answers at first")
         await line.cut()
         assert not await _answers(pool)
         assert not await _answers(pool)
         await line.mend()
-        await eventually(lambda: _answers(pool), "it answers again")
+        await eventually_async(lambda: _answers(pool), "it answers again")
 
 
 async def test_the_pool_may_be_opened_before_the_server_is_there(database: str) -> None:
@@ -162,7 +163,7 @@ async def test_the_pool_may_be_opened_before_the_server_is_there(database: str) 
         async with open_pool(url, Role.CONTROLLER, timeouts=Timeouts(checkout=0.2)) as pool:
             assert not await _answers(pool)
             await line.mend()
-            await eventually(lambda: _answers(pool), "it answers once the server is there")
+            await eventually_async(lambda: _answers(pool), "it answers once the server is there")
 
 
 async def test_an_outage_in_the_middle_of_a_transaction_is_unavailable(database: str) -> None:
@@ -171,7 +172,7 @@ async def test_an_outage_in_the_middle_of_a_transaction_is_unavailable(database:
             await _lose_the_line(pool, line)
         assert isinstance(raised.value.__cause__, psycopg.OperationalError)
         await line.mend()
-        await eventually(lambda: _answers(pool), "it answers again")
+        await eventually_async(lambda: _answers(pool), "it answers again")
 
 
 async def _lose_the_line(pool: Pool, line: Line) -> None:

@@ -19,7 +19,8 @@ from codehub.model.phase import VALID_PAIRS
 from codehub.model.ttl import due
 from codehub.model.workspace import Desired, Operation, Phase, WorkspaceId
 from tests.db.conftest import connect_as
-from tests.db.support import OWNER, STRANGER, add_user, add_workspace, change, eventually, is_waiting_for_lock
+from tests.db.support import OWNER, STRANGER, add_user, add_workspace, change, is_waiting_for_lock
+from tests.support import eventually_async
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SOON, EARLIER = NOW + timedelta(seconds=9), NOW - timedelta(seconds=9)
@@ -245,7 +246,7 @@ async def test_counting_and_admitting_is_one_step(owner: Connection, api: Connec
             await hold_limits(api)
             assert (await count_running(api, OWNER)).user == 0
             asking = asyncio.create_task(ask())
-            await eventually(lambda: is_waiting_for_lock(owner, second), "the second request waits")
+            await eventually_async(lambda: is_waiting_for_lock(owner, second), "the second request waits")
             await api.execute("UPDATE workspaces SET desired_state = 'RUNNING' WHERE id = %s", [identity])
         assert (await asking).user == 1
 

@@ -10,7 +10,8 @@ from psycopg.sql import SQL, Identifier
 
 from codehub.db.pool import Connection, Role
 from tests.db.conftest import connect_as
-from tests.db.support import OWNER, Databases, add_workspace
+from tests.db.support import OWNER, add_workspace
+from tests.support import Databases
 
 # SPEC section 3's table, written out again: this file must not learn it from the migration.
 CONSTANT = {

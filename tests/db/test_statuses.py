@@ -28,7 +28,8 @@ from codehub.model.workspace import (
     Workspace,
 )
 from tests.db.conftest import connect_as
-from tests.db.support import add_workspace, change, eventually, is_waiting_for_lock, read
+from tests.db.support import add_workspace, change, is_waiting_for_lock, read
+from tests.support import eventually_async
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 OP = OpId(UUID(int=100))
@@ -165,7 +166,7 @@ async def test_a_row_that_changes_while_the_write_waits_for_it_is_left_alone(
         async with competitor.transaction():
             assert await wishes.set_desired(competitor, Desired.ARCHIVED, was=contested)
             writing = asyncio.create_task(write_statuses(controller, 0, [started(contested), started(free)]))
-            await eventually(lambda: is_waiting_for_lock(owner, controller), "the write waits")
+            await eventually_async(lambda: is_waiting_for_lock(owner, controller), "the write waits")
         assert await writing == {free.id}
     assert (await read(owner, contested.id)).status.operation is Operation.NONE
 
@@ -227,7 +228,7 @@ async def test_a_new_leader_waits_for_a_write_under_way(database: str, owner: Co
         async with old.transaction():
             assert await write_statuses(old, 0, [started(was)]) == {was.id}
             bumping = asyncio.create_task(leadership.bump_epoch(new, "new"))
-            await eventually(lambda: is_waiting_for_lock(owner, new), "the new leader waits")
+            await eventually_async(lambda: is_waiting_for_lock(owner, new), "the new leader waits")
             entry = HistoryEntry(workspace_id=was.id, at=NOW, phase=Phase.PENDING, operation=Operation.PROVISIONING)
             await record_history(old, [entry])
         assert await bumping == 1
@@ -247,7 +248,7 @@ async def test_a_write_that_waits_for_a_new_leader_is_refused(database: str, own
         async with new.transaction():
             await leadership.bump_epoch(new, "new")
             writing = asyncio.create_task(write_statuses(old, 0, [started(was)]))
-            await eventually(lambda: is_waiting_for_lock(owner, old), "the old leader's write waits")
+            await eventually_async(lambda: is_waiting_for_lock(owner, old), "the old leader's write waits")
         with pytest.raises(StaleLeader):
             await writing
     assert await read(owner, was.id) == was

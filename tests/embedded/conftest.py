@@ -1,25 +1,18 @@
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
-from tests.embedded.support import copy_of, eventually, processes_at
-
-
-def _short_folder() -> Path:
-    """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
-    folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
-    folder.chmod(0o755)
-    return folder
+from tests.embedded.support import copy_of, processes_at
+from tests.support import eventually, short_folder
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """An empty folder that anybody may enter."""
-    folder = _short_folder()
+    folder = short_folder()
     yield folder
     eventually(lambda: not processes_at(folder), "no process is left over")
     shutil.rmtree(folder)
@@ -28,7 +21,7 @@ def place() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 async def made() -> AsyncIterator[Path]:
     """A data directory in which both servers have run and hold something; to be copied, not used."""
-    folder = _short_folder()
+    folder = short_folder()
     with DataDir.open(folder / "d") as data:
         async with EmbeddedServers(data, durable=False).running():
             pass
@@ -45,7 +38,7 @@ def used(place: Path, made: Path) -> Path:
 @pytest.fixture(scope="session")
 async def servers() -> AsyncIterator[RunningServers]:
     """Servers as users have them, for tests that only look."""
-    folder = _short_folder()
+    folder = short_folder()
     with DataDir.open(folder / "d") as data:
         async with EmbeddedServers(data).running() as running:
             yield running

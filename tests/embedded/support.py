@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -23,13 +22,6 @@ HOLDER = Path(__file__).with_name("holder.py")
 SOURCE = Path(codehub.__file__).parents[1]
 is_root = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not is_root, reason="only root can become another user")
-
-
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
 
 
 def postgres_pids(data: Path) -> list[int]:

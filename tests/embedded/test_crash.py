@@ -13,7 +13,8 @@ import pytest
 import redis
 
 from codehub.embedded import DataDir, EmbeddedServers
-from tests.embedded.support import eventually, holding, postgres_pids, server_pids, valkey_pids
+from tests.embedded.support import holding, postgres_pids, server_pids, valkey_pids
+from tests.support import eventually
 
 
 def write(report: dict[str, str]) -> None:

@@ -86,6 +86,7 @@ class World:
         self.late: list[a.Action] = []  # calls that hang and land later
         self.paused: list[tuple[Workspace, Decision]] = []  # an old leader's, committed or not
         self.out: set[str] = set()
+        self.reachable_since: datetime = self.now
         self.rules = Rules()
         self.problems: list[str] = []
         self.acted = False  # whether the last tick asked a driver for anything
@@ -103,7 +104,7 @@ class World:
             archive=self._see_archive(status.archive_key, store_out),
             op_archive=self._see_archive(op_key, store_out),
             store_out=store_out,
-            reachable_since=self.now if not self.out else None,
+            reachable_since=self.reachable_since,
         )
 
     def _see_instance(self) -> InstanceSeen:
@@ -136,6 +137,7 @@ class World:
     def tick(self, how: str = "well") -> None:
         """One tick: look, decide, commit, act. `how` names where it goes wrong."""
         self.now += timedelta(seconds=2)
+        self.reachable_since = self.now if self.out else self.reachable_since
         if is_ready_to_delete(self.row):
             self._set_wish(delete(self.row, self.now))
         seen = self.look()

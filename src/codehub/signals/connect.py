@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import redis.asyncio
-from redis.exceptions import AuthenticationError, RedisError
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError  # noqa: A004
 
 from codehub.errors import StartError, Unavailable
 
@@ -21,7 +23,9 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
             url,
             socket_timeout=_TIMEOUT_SECONDS,
             socket_connect_timeout=_TIMEOUT_SECONDS,
-            health_check_interval=30,
+            # A connection that the server closed while it was idle is noticed only by using it.
+            retry=Retry(NoBackoff(), 1),
+            retry_on_error=[ConnectionError],
             client_name="codehub",
         )
     except ValueError as error:
@@ -36,7 +40,7 @@ async def ping(client: Redis) -> None:
     """Raise Unavailable, with the cause in words, unless Redis answers."""
     try:
         await client.ping()
-    except AuthenticationError as error:
-        raise Unavailable("Redis refused the password.", "Check REDIS_URL.") from error
     except (RedisError, OSError) as error:
+        if isinstance(error, AuthenticationError) or isinstance(error.__cause__, AuthenticationError):
+            raise Unavailable("Redis refused the password.", "Check REDIS_URL.") from error
         raise Unavailable("Redis does not answer.", "Check that it runs and that REDIS_URL is right.") from error

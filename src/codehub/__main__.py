@@ -1,0 +1,5 @@
+"""`python -m codehub` is `codehub`."""
+
+from codehub.cli.main import main
+
+main()

@@ -1,0 +1,105 @@
+"""`codehub` as a user runs it: in a process of its own."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+from codehub.config import setting_names
+from tests.support import eventually
+
+STARTED = re.compile(r"URL +(http://\S+)")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(**given: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in setting_names()}
+    return {**kept, **given}
+
+
+class Codehub:
+    """A running `codehub up`; what it prints goes to a file, as a pipe that nobody reads would stop it."""
+
+    def __init__(self, data: Path, output: Path, **settings: str) -> None:
+        self.data = data
+        self.output = output
+        given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", **settings}
+        with output.open("wb") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "codehub", "up"],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                env=environment(**given),
+                start_new_session=True,
+            )
+
+    @property
+    def printed(self) -> str:
+        return self.output.read_text()
+
+    @property
+    def url(self) -> str:
+        """The URL it printed; waits for it."""
+        eventually(lambda: bool(STARTED.search(self.printed)) or self.process.poll() is not None, "a URL", 60)
+        found = STARTED.search(self.printed)
+        assert found, self.printed
+        return found[1]
+
+    def get(self, path: str) -> tuple[int, str]:
+        try:
+            with urlopen(self.url.rstrip("/") + path, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def is_ready(self) -> bool:
+        with suppress(URLError, OSError):
+            return self.get("/readyz")[0] == 200
+        return False
+
+    def dependencies(self) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = json.loads(self.get("/readyz")[1])["dependencies"]
+        return found
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(how)
+        return self.process.wait(30)
+
+
+@contextmanager
+def running(data: Path, output: Path, **settings: str) -> Iterator[Codehub]:
+    codehub = Codehub(data, output, **settings)
+    try:
+        yield codehub
+    finally:
+        if codehub.process.poll() is None:
+            codehub.process.terminate()
+            codehub.process.wait(30)
+
+
+def failing(*arguments: str, **settings: str) -> tuple[int, list[str]]:
+    """Run a command that ends by itself: its exit code and the lines it wrote to standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codehub", *arguments],
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr.splitlines()

@@ -1,0 +1,97 @@
+"""What stops a start is told in one line with the next step, and nothing is damaged."""
+
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.cli.codehub import failing, running
+from tests.embedded.support import copy_of, processes_at
+
+
+@pytest.fixture
+def data(place: Path, used_data: Path) -> Path:
+    return copy_of(used_data, place / "d")
+
+
+def refused(*arguments: str, code: int = 1, **settings: str) -> str:
+    """The one line."""
+    exit_code, lines = failing(*arguments, **settings)
+    assert len(lines) == 1, lines
+    assert exit_code == code
+    assert lines[0].startswith("codehub: ")
+    return lines[0]
+
+
+def test_a_port_in_use(data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        line = refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_PORT=port)
+    assert f"Port {port} on 127.0.0.1 is already in use." in line
+    assert "CODEHUB_PORT" in line
+
+
+def test_an_address_that_is_not_this_machine_s(data: Path) -> None:
+    assert "CODEHUB_HOST" in refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_HOST="no-such-host.invalid")
+
+
+def test_a_second_start_on_the_same_data(data: Path, place: Path) -> None:
+    with running(data, place / "out") as codehub:
+        line = refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0")
+        assert f"pid {codehub.process.pid}" in line
+        assert codehub.url in line
+        assert codehub.is_ready(), "the first one is not disturbed"
+
+
+def test_a_data_directory_that_is_a_file(place: Path) -> None:
+    (place / "file").write_text("mine")
+    line = refused("up", CODEHUB_DATA_DIR=str(place / "file"), CODEHUB_PORT="0")
+    assert str(place / "file") in line
+    assert (place / "file").read_text() == "mine"
+
+
+def test_a_corrupt_data_directory(data: Path) -> None:
+    control = data / "postgres" / "global" / "pg_control"
+    control.write_bytes(b"garbage")
+    line = refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0")
+    assert str(data / "postgres") in line
+    assert control.read_bytes() == b"garbage", "nothing was touched"
+    assert processes_at(data) == []
+
+
+def test_a_database_of_a_newer_version(data: Path, place: Path, empty_database: str) -> None:
+    with psycopg.connect(empty_database) as conn:
+        conn.execute("CREATE TABLE alembic_version (version_num text)")
+        conn.execute("INSERT INTO alembic_version VALUES ('9999')")
+    for command in ("up", "migrate"):
+        line = refused(command, CODEHUB_DATA_DIR=str(place / "x"), CODEHUB_PORT="0", DATABASE_URL=empty_database)
+        assert "schema version 9999, newer than this CodeHub" in line
+    with psycopg.connect(empty_database) as conn:
+        tables = conn.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+        assert tables == (1,), "nothing was touched"
+
+
+def test_a_database_that_is_away_without_its_password(place: Path) -> None:
+    url = "postgresql://me:hunter2@127.0.0.1:1/db"
+    line = refused("migrate", DATABASE_URL=url)
+    assert "cannot be reached" in line
+    assert "hunter2" not in line
+
+
+def test_wrong_settings_one_line_each(place: Path) -> None:
+    code, lines = failing("up", CODEHUB_DATA_DIR=str(place / "d"), CODEHUB_PORT="x", TTL_STANDBY_SECONDS="3")
+    assert code == 2
+    assert [line.split("=")[0] for line in lines] == ["codehub: CODEHUB_PORT", "codehub: TTL_STANDBY_SECONDS"]
+    assert not (place / "d").exists()
+
+
+def test_migrate_without_a_database() -> None:
+    assert "DATABASE_URL is not set" in refused("migrate")
+
+
+def test_an_unknown_command_or_option() -> None:
+    for arguments in (["upp"], ["up", "--fast"]):
+        code, lines = failing(*arguments)
+        assert code == 2
+        assert not any("Traceback" in line for line in lines)

@@ -1,0 +1,108 @@
+"""`codehub up` on real servers: it starts, answers, stops, and survives being killed."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.cli.codehub import running
+from tests.embedded.support import copy_of, postgres_pids, processes_at, server_pids, valkey_pids
+from tests.support import eventually
+
+
+@pytest.fixture
+def data(place: Path, used_data: Path) -> Path:
+    return copy_of(used_data, place / "d")
+
+
+def test_a_first_start_ends_with_a_url_that_answers(place: Path) -> None:
+    with running(place / "d", place / "out") as codehub:
+        assert codehub.get("/healthz") == (200, "ok\n")
+        assert codehub.dependencies() == {"postgresql": {"state": "up"}, "redis": {"state": "up"}}
+        assert "<h1>CodeHub" in codehub.get("/")[1]
+        assert "first start only" in codehub.printed, "progress is shown"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_everything_in_order(data: Path, place: Path, how: signal.Signals) -> None:
+    with running(data, place / "out") as codehub:
+        assert codehub.is_ready()
+        assert codehub.stop(how) == 0
+        assert codehub.printed.rstrip().endswith("Stopped.")
+        assert "Traceback" not in codehub.printed
+    assert processes_at(place) == []
+
+
+@pytest.mark.parametrize("moment", ["Preparing PostgreSQL", "Starting PostgreSQL", "Preparing the database"])
+def test_a_signal_during_the_start_stops_it_too(place: Path, moment: str) -> None:
+    with running(place / "d", place / "out") as codehub:
+        eventually(lambda: moment in codehub.printed, moment)
+        assert codehub.stop() == 0
+        assert "Traceback" not in codehub.printed
+    with running(place / "d", place / "again") as codehub:
+        assert codehub.is_ready()
+
+
+def test_after_kill_9_it_starts_again(data: Path, place: Path) -> None:
+    with running(data, place / "out") as codehub:
+        assert codehub.is_ready()
+        codehub.stop(signal.SIGKILL)
+    with running(data, place / "again") as codehub:
+        assert codehub.is_ready()
+
+
+def test_after_kill_9_the_servers_go_by_themselves(data: Path, place: Path) -> None:
+    with running(data, place / "out") as codehub:
+        assert codehub.is_ready()
+        codehub.stop(signal.SIGKILL)
+    eventually(lambda: server_pids(data) == [], "the servers are gone")
+
+
+@pytest.mark.parametrize(("pids", "name"), [(postgres_pids, "PostgreSQL"), (valkey_pids, "Valkey")])
+def test_a_server_killed_under_it_ends_it_with_a_line(
+    data: Path, place: Path, pids: Callable[[Path], list[int]], name: str
+) -> None:
+    with running(data, place / "out") as codehub:
+        assert codehub.is_ready()
+        os.kill(min(pids(data)), signal.SIGKILL)
+        assert codehub.process.wait(30) == 1
+        assert codehub.printed.rstrip().splitlines()[-1].startswith(f"codehub: {name} stopped unexpectedly")
+        assert "Traceback" not in codehub.printed
+
+
+def test_it_runs_on_servers_of_others(place: Path, empty_database: str, server_redis: str) -> None:
+    with running(place / "d", place / "out", DATABASE_URL=empty_database, REDIS_URL=server_redis) as codehub:
+        assert codehub.is_ready()
+        assert server_pids(place / "d") == []
+    with psycopg.connect(empty_database) as conn:
+        assert conn.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
+
+
+def test_an_external_redis_that_is_away_is_reported_and_nothing_else_stops(place: Path, empty_database: str) -> None:
+    with running(place / "d", place / "out", DATABASE_URL=empty_database, REDIS_URL="redis://127.0.0.1:1") as codehub:
+        status, _ = codehub.get("/readyz")
+        assert status == 503
+        found = codehub.dependencies()
+        assert found["redis"]["state"] == "down"
+        assert found["postgresql"]["state"] == "up"
+        assert codehub.get("/healthz")[0] == 200
+
+
+def test_no_secret_is_printed(data: Path, place: Path) -> None:
+    with running(data, place / "out") as codehub:
+        assert codehub.is_ready()
+        secrets = [path.read_text().strip() for path in (data / "secrets").iterdir()]
+        assert secrets
+        for secret in secrets:
+            assert secret not in codehub.printed
+
+
+def test_two_data_directories_run_side_by_side(data: Path, place: Path, used_data: Path) -> None:
+    other = copy_of(used_data, place / "e")
+    with running(data, place / "out") as one, running(other, place / "out2") as two:
+        assert one.is_ready()
+        assert two.is_ready()
+        assert one.url != two.url

@@ -1,0 +1,75 @@
+"""What every folder of tests shares: a place for servers, databases of one's own, and waiting for a condition."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL, Identifier
+
+
+def short_folder() -> Path:
+    """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
+    folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
+    folder.chmod(0o755)
+    return folder
+
+
+def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    """Poll until it holds; the time limit is for broken code, not for slow machines."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+async def eventually_async(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = 20.0) -> None:
+    """The same for a condition that must be awaited."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await condition():  # noqa: ASYNC110 - the state of another process has no event
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"not within {seconds} s: {what}") from None
+
+
+@dataclass
+class Databases:
+    """Makes databases on one server and removes them at the end."""
+
+    server_url: str
+    prefix: str = field(default_factory=lambda: f"codehub_test_{uuid4().hex[:8]}")
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def create(self, template: str | None = None) -> str:
+        """A new database, empty or a copy of `template` (its URL, to which nobody may be connected)."""
+        name = f"{self.prefix}_{next(self._numbers)}"
+        source = conninfo_to_dict(template)["dbname"] if template else "template0"
+        with self._server() as server:
+            server.execute(SQL("CREATE DATABASE {} TEMPLATE {}").format(Identifier(name), Identifier(str(source))))
+        return make_conninfo(self.server_url, dbname=name)
+
+    def drop(self, url: str) -> None:
+        name = conninfo_to_dict(url)["dbname"]
+        with self._server() as server:
+            server.execute(SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(Identifier(str(name))))
+
+    @contextmanager
+    def one(self, template: str | None = None) -> Iterator[str]:
+        url = self.create(template)
+        try:
+            yield url
+        finally:
+            self.drop(url)
+
+    @contextmanager
+    def _server(self) -> Iterator[psycopg.Connection]:
+        with psycopg.connect(self.server_url, autocommit=True) as server:
+            yield server

@@ -1,0 +1,124 @@
+"""/healthz, /readyz and /metrics, and what a request that fails looks like."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from codehub.errors import Unavailable
+from codehub.metrics import Metrics
+from codehub.web import health
+from codehub.web.app import create_app
+
+
+async def up() -> None:
+    """A dependency that answers."""
+
+
+async def down() -> None:
+    raise Unavailable("It does not answer.", "Start it.")
+
+
+async def silent() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.fixture
+def checks() -> dict[str, health.Check]:
+    return {"postgresql": up, "redis": up}
+
+
+@pytest.fixture
+def app(checks: dict[str, health.Check]) -> FastAPI:
+    return create_app(checks, Metrics())
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        yield client
+
+
+async def test_alive_whatever_its_dependencies_do(client: httpx.AsyncClient, checks: dict[str, health.Check]) -> None:
+    checks["postgresql"] = down
+    answer = await client.get("/healthz")
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+
+
+async def test_ready_when_every_dependency_answers(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["dependencies"] == {"postgresql": {"state": "up"}, "redis": {"state": "up"}}
+
+
+async def test_not_ready_says_which_dependency_and_what_to_do(
+    client: httpx.AsyncClient, checks: dict[str, health.Check]
+) -> None:
+    checks["redis"] = down
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["dependencies"]["redis"] == {"state": "down", "detail": "It does not answer. Start it."}
+    assert answer.json()["dependencies"]["postgresql"] == {"state": "up"}
+
+
+async def test_a_dependency_that_hangs_does_not_hang_the_answer(
+    client: httpx.AsyncClient, checks: dict[str, health.Check]
+) -> None:
+    checks["postgresql"] = silent
+    async with asyncio.timeout(health.CHECK_SECONDS + 3):
+        answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert "No answer" in answer.json()["dependencies"]["postgresql"]["detail"]
+
+
+async def test_metrics_show_the_dependencies_and_the_requests(
+    client: httpx.AsyncClient, checks: dict[str, health.Check]
+) -> None:
+    checks["redis"] = down
+    await client.get("/readyz")
+    await client.get("/no/such/path")
+    metrics = (await client.get("/metrics")).text
+    assert 'codehub_dependency_up{name="redis"} 0.0' in metrics
+    assert 'codehub_http_requests_total{method="GET",route="/readyz",status="503"} 1.0' in metrics
+    assert "/no/such/path" not in metrics, "a stranger's paths must not become labels"
+
+
+async def test_the_first_page_answers_and_shows_the_state(
+    client: httpx.AsyncClient, checks: dict[str, health.Check]
+) -> None:
+    assert "Everything it needs is running." in (await client.get("/")).text
+    checks["redis"] = down
+    assert "redis: down" in (await client.get("/")).text
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nope", 404), ("POST", "/healthz", 405)])
+async def test_an_error_has_one_shape(client: httpx.AsyncClient, method: str, path: str, status: int) -> None:
+    answer = await client.request(method, path)
+    assert answer.status_code == status
+    assert set(answer.json()["error"]) == {"code", "message"}
+
+
+async def test_a_bug_shows_no_stack_trace(app: FastAPI, client: httpx.AsyncClient) -> None:
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError("secret detail")
+
+    answer = await client.get("/broken")
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_server_error"
+    assert "secret detail" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/nope", "/broken"])
+async def test_every_answer_has_the_security_headers(app: FastAPI, client: httpx.AsyncClient, path: str) -> None:
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError
+
+    headers = (await client.get(path)).headers
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
