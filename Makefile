@@ -2,6 +2,7 @@
 #   make up      set up, start CodeHub on this machine and print its URL
 #   make test    set up and run every test this machine can run
 #   make check   formatting, lint, types, import contracts
+#   make bench-writes   a benchmark beside its peer
 #   make docs    write the pages that are made from the code
 #   make lock    pin the dependencies anew (writes requirements/*.txt)
 #   make clean   remove what the targets made (never a data directory)
@@ -32,7 +33,7 @@ setup: .venv/.ready
 .venv/.ready: .tools/uv/.ready requirements/dev.txt pyproject.toml
 	@echo "==> [2/3] locked dependencies"
 	@test -x $(BIN)/python || $(UV) venv --quiet --python "$$(command -v $(PYTHON))" .venv
-	@$(UV) pip sync --require-hashes requirements/dev.txt
+	@$(UV) pip sync --compile-bytecode --require-hashes requirements/dev.txt
 	@echo "==> [3/3] codehub itself"
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -52,6 +53,10 @@ check: setup
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# make bench-NAME: us and the peer in one run, a line per figure, and bench/results/NAME.json
+bench-%: setup
+	@$(BIN)/python -m bench.$*
 
 # Pages that are made from the code; a test compares them.
 docs: setup

@@ -1,6 +1,7 @@
 """What every folder of tests shares: a place for servers, databases of one's own, and waiting for a condition."""
 
 import asyncio
+import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -8,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import NoReturn
 from uuid import uuid4
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
@@ -20,6 +23,13 @@ def short_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
     folder.chmod(0o755)
     return folder
+
+
+def missing(what: str) -> NoReturn:
+    """A backend this machine does not have: skips loudly on a laptop, fails where everything is required (CI)."""
+    if "CODEHUB_REQUIRE" in os.environ:
+        pytest.fail(f"required here, and missing: {what}")
+    pytest.skip(f"missing on this machine: {what}")
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import codehub
 from codehub.embedded.claim import Territory, inhabitants
+from tests.support import missing
 
 HOLDER = Path(__file__).with_name("holder.py")
 SOURCE = Path(codehub.__file__).parents[1]
@@ -87,7 +88,7 @@ def python_of(user: str) -> str:
         except (OSError, subprocess.CalledProcessError):
             continue
         return python
-    pytest.skip(f"no Python of {candidates} is usable by {user} with our packages")
+    return missing(f"a Python of {candidates} that {user} can run with our packages")
 
 
 class Holder:

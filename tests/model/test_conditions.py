@@ -25,6 +25,7 @@ any_conditions = st.builds(Conditions, one_condition, one_condition, one_conditi
 
 
 @given(one_condition, st.booleans(), st.text(), st.text(), times)
+@settings(max_examples=100)
 def test_the_time_changes_only_with_the_status(
     before: Condition, status: bool, reason: str, message: str, now: datetime
 ) -> None:
@@ -35,6 +36,7 @@ def test_the_time_changes_only_with_the_status(
 
 
 @given(one_condition, st.booleans(), st.text(), st.text(), times, times)
+@settings(max_examples=100)
 def test_the_same_look_twice_is_the_same_condition(
     before: Condition, status: bool, reason: str, message: str, first: datetime, second: datetime
 ) -> None:
@@ -49,7 +51,7 @@ def test_another_reason_or_message_leaves_the_time_alone() -> None:
 
 
 @given(any_conditions)
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_what_is_written_is_read_back(conditions: Conditions) -> None:
     assert from_json(json.loads(json.dumps(to_json(conditions)))) == conditions
 

@@ -1,7 +1,7 @@
 """Limits: one more may run only while both the user's and everybody's places last."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codehub.model.limits import Quota, Usage, refusal
@@ -19,6 +19,7 @@ def test_the_default_limits(user: int, total: int, allowed: bool) -> None:
 
 
 @given(numbers, numbers, numbers, numbers)
+@settings(max_examples=100)
 def test_admitting_one_more_never_overshoots_and_no_free_place_is_refused(
     user: int, total: int, per_user: int, places: int
 ) -> None:

@@ -1,6 +1,5 @@
 """Further bugs that a reviewer planted one by one: for each, the shortest trace that shows it, and how it ends now."""
 
-
 import pytest
 
 from codehub.model import actions as a

@@ -77,8 +77,7 @@ def test_3_a_volume_lost_under_archiving_is_an_error_not_the_older_archive() -> 
     until_about_to(world, a.StartArchiveJob)
     world.tick()
     world.lose_volume()
-    world.settle()
-    assert_in_error(world, ErrorReason.DATA_LOST)
+    until_error(world, ErrorReason.DATA_LOST)  # at once, not by a timeout
     assert world.newest == 2
     world.ask_recover(RecoverFrom.ARCHIVE)
     go(world, Desired.RUNNING)

@@ -2,6 +2,7 @@
 
 A command that cannot do its work says so in one line on standard error (one line per mistake for settings), with what
 to do about it, and exits non-zero: 1 in general, 2 for wrong usage or settings, 130 when it was interrupted.
+Each command imports what it needs when it runs, so that the quick ones stay quick.
 """
 
 import sys
@@ -9,10 +10,7 @@ from typing import Annotated
 
 import typer
 
-from codehub import __version__, logs
-from codehub.cli import settings_page, up
-from codehub.config import Settings
-from codehub.db import migrate as migrations
+from codehub import __version__
 from codehub.errors import CodeHubError, SettingsError, StartError
 
 app = typer.Typer(
@@ -44,6 +42,10 @@ def options(
 @app.command(name="up")
 def up_command() -> None:
     """Start CodeHub on this machine, with servers of its own unless others are named, until Ctrl-C."""
+    from codehub import logs
+    from codehub.cli import up
+    from codehub.config import Settings
+
     settings = Settings.load()
     logs.configure(settings.log)
     up.run(settings)
@@ -52,6 +54,10 @@ def up_command() -> None:
 @app.command()
 def migrate() -> None:
     """Bring the database named by DATABASE_URL up to this version's schema."""
+    from codehub import logs
+    from codehub.config import Settings
+    from codehub.db import migrate as migrations
+
     settings = Settings.load()
     logs.configure(settings.log)
     if settings.database.url is None:
@@ -66,6 +72,9 @@ def settings(
     markdown: Annotated[bool, typer.Option("--markdown", help="Write the documentation page instead.")] = False,
 ) -> None:
     """Show every setting with its value; secrets are not shown."""
+    from codehub.cli import settings_page
+    from codehub.config import Settings
+
     typer.echo(settings_page.markdown() if markdown else settings_page.table(Settings.load()), nl=False)
 
 

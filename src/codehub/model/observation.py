@@ -80,6 +80,8 @@ class JobSeen:
     error: ErrorReason = ErrorReason.ACTION_FAILED
     message: str = ""
     progress_at: datetime | None = None  # when it last got further
+    bytes_done: int = 0
+    files_done: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

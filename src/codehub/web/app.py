@@ -34,7 +34,7 @@ _PAGE = """<!doctype html>
 :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
 main {{ max-width: 32rem; margin: 15vh auto; padding: 0 1.5rem }}
 .up {{ color: light-dark(#0a7d32, #4cc38a) }} .down {{ color: light-dark(#b3261e, #ff8f87) }}
-li {{ margin: .3rem 0 }}
+ul {{ list-style: none; padding: 0 }} li {{ margin: .3rem 0 }}
 </style>
 <main><h1>CodeHub {version}</h1><p>{summary}</p><ul>{rows}</ul></main>
 </html>

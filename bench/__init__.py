@@ -1,0 +1,1 @@
+"""Benchmarks: us and a peer in one run, interleaved, medians of several rounds."""

@@ -1,0 +1,148 @@
+"""What every driver promises, whatever it drives: containers, pods or processes; engine volumes, claims or folders.
+
+All verbs may be repeated: done already means nothing to do. None knows the database. Each returns only when what it
+asked for was accepted, and raises a DriverError otherwise: Unreachable (nothing is known), ActionFailed (try again),
+TerminalError (trying again will not help), Refused (another thing is there than was named). Every call has a time
+limit of its own.
+
+Looking never lies: a listing holds everything there is or raises Unreachable; "could not look" is never "not there".
+What a listing shows is labelled by whoever made it (workspace, op_id, incarnation, uid), so that any process can adopt
+what an earlier one began.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from codehub.model.gc import FoundArchive
+from codehub.model.observation import ArchiveSeen, InstanceSeen, JobSeen, VolumeSeen
+from codehub.model.workspace import ArchiveKey, Incarnation, OpId, VolumeRef, WorkspaceId
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What an instance may use at most; None is no limit."""
+
+    cpus: float | None = 2.0
+    memory_bytes: int | None = 4 << 30
+    pids: int | None = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceSpec:
+    """What to start."""
+
+    op_id: OpId
+    image_ref: str
+    volume: VolumeRef
+    resources: Resources = Resources()
+
+
+class Instances(Protocol):
+    """What a workspace runs in: `ws-{workspace_id}`, at most one per workspace."""
+
+    async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
+        """Every instance there is, in one listing; a workspace that is not in it has none."""
+        ...
+
+    async def look(self, workspace_id: WorkspaceId) -> InstanceSeen:
+        """One instance, looked at directly."""
+        ...
+
+    async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
+        """Return once it takes traffic.
+
+        A dead instance is removed and made again; a living one is left alone, whatever its op_id. Refused without the
+        named volume: nothing ever creates a volume by mounting it. TerminalError ImagePullFailed for an image that is
+        not in the allow-list or cannot be had.
+        """
+        ...
+
+    async def remove(self, workspace_id: WorkspaceId) -> None:
+        """Kill it with everything it started, and remove it. Returns when no process of it is left."""
+        ...
+
+    async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
+        """The last lines it wrote; empty when there is no instance."""
+        ...
+
+    def events(self) -> AsyncIterator[None]:
+        """Yields when something may have changed. A hint: it may yield too often, and may miss things."""
+        ...
+
+
+class Volumes(Protocol):
+    """Homes: `ws-{workspace_id}-home`, at most one per workspace, each with an incarnation and a uid on it."""
+
+    async def observe(self) -> Mapping[WorkspaceId, VolumeSeen]:
+        """Every volume there is, in one listing, one that is being removed included."""
+        ...
+
+    async def look(self, workspace_id: WorkspaceId) -> VolumeSeen:
+        """One volume, looked at directly: an absence seen here is confirmed."""
+        ...
+
+    async def create(self, workspace_id: WorkspaceId, incarnation: Incarnation) -> None:
+        """Make an empty volume under a new uid. Nothing to do if one of this incarnation is there; else Refused."""
+        ...
+
+    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        """Remove exactly this volume. Nothing to do if there is none; Refused if it is another, or in use."""
+        ...
+
+
+class Jobs(Protocol):
+    """Storage jobs: `ws-job-{op_id}`, where the volume is; they survive our death and are adopted by name."""
+
+    async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
+        """Every job there is, running or ended, with its progress or its result."""
+        ...
+
+    async def archive(self, workspace_id: WorkspaceId, op_id: OpId, volume: VolumeRef) -> None:
+        """Start a job that archives the volume under the op_id's key. Nothing to do if that job exists."""
+        ...
+
+    async def restore(self, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, volume: VolumeRef) -> None:
+        """Start a job that makes the volume exactly what the archive holds. Nothing to do if that job exists."""
+        ...
+
+    async def remove(self, workspace_id: WorkspaceId, op_id: OpId) -> None:
+        """Kill it if it runs, and remove it. Returns when no process of it is left."""
+        ...
+
+
+class Archives(Protocol):
+    """The archive store. An archive counts only with its meta beside it, which is written last."""
+
+    async def look(self, key: ArchiveKey) -> ArchiveSeen:
+        """LISTED or what is wrong; never raises for an outage, which is UNREACHABLE or TIMEOUT."""
+        ...
+
+    async def verify(self, key: ArchiveKey) -> ArchiveSeen:
+        """VERIFIED if size and checksum agree with the meta, by the store's own checksum or by reading it back."""
+        ...
+
+    def found(self) -> AsyncIterator[Sequence[FoundArchive]]:
+        """Everything under the prefix, page by page; raises Unreachable rather than stop early."""
+        ...
+
+    async def make_empty(self, key: ArchiveKey) -> None:
+        """Put the archive of an empty home there."""
+        ...
+
+    async def copy(self, source: ArchiveKey, key: ArchiveKey) -> None:
+        """Copy an archive inside the store, meta last. TerminalError ArchiveCorrupted if the source is not complete."""
+        ...
+
+    async def delete(self, key: ArchiveKey) -> None:
+        """Remove the archive: its meta first, so that a half-removed one does not count."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One kind of infrastructure: where instances, volumes and jobs are looked after together."""
+
+    instances: Instances
+    volumes: Volumes
+    jobs: Jobs

@@ -1,0 +1,289 @@
+"""GC: nothing that anybody may still need is ever deleted, and what nobody needs goes after its delay."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codehub.model.gc import FoundArchive, GcPlan, GcRules, KnownWorkspace, plan, protected_keys
+from codehub.model.names import archive_key
+from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
+from tests.model import builders as b
+
+RULES = GcRules()
+DAY = 86_400
+LONG_AGO = b.later(-30 * DAY)
+LIVING = KnownWorkspace(id=b.WORKSPACE, archive_key=archive_key(b.WORKSPACE, b.op(10)), op_id=b.op(11))
+KEPT = archive_key(b.WORKSPACE, b.op(10))
+BEING_MADE = archive_key(b.WORKSPACE, b.op(11))
+OLD = archive_key(b.WORKSPACE, b.op(1))
+
+
+def found(key: str, *, at: datetime = b.NOW, complete: bool = True) -> FoundArchive:
+    return FoundArchive(key, at, complete)
+
+
+def collect(
+    keys: list[FoundArchive], *known: KnownWorkspace, since: datetime = LONG_AGO, override: bool = False
+) -> GcPlan:
+    """A cycle in which every key has had a timer since `since`."""
+    timers = {archive.key: since for archive in keys}
+    return plan(keys, known, timers, b.NOW, RULES, override=override)
+
+
+def test_an_old_archive_of_a_living_workspace_goes_and_nothing_else() -> None:
+    newest = found(KEPT, at=b.NOW)
+    plan_ = collect([found(OLD, at=LONG_AGO), newest, found(BEING_MADE, at=LONG_AGO)], LIVING)
+    assert plan_.delete == (OLD,)
+    assert set(plan_.clear_timers) == {KEPT, BEING_MADE}
+
+
+def test_the_archive_and_the_operation_of_a_living_workspace_are_protected_whatever_its_phase() -> None:
+    # A row says nothing of its phase here: ERROR is protected like any other.
+    assert protected_keys([LIVING], b.NOW, RULES) == {KEPT, BEING_MADE}
+
+
+@pytest.mark.parametrize(
+    ("deleted", "purged", "kept"),
+    [
+        (0, False, True),
+        (-7 * DAY, False, True),
+        (-7 * DAY - 1, False, False),
+        (-30 * DAY, False, False),
+        (0, True, False),
+    ],
+    ids=["just now", "seven days ago", "a second more", "long ago", "purged"],
+)
+def test_the_trash_is_kept_for_seven_days_unless_it_was_purged(deleted: int, purged: bool, kept: bool) -> None:
+    row = replace(LIVING, deleted_at=b.later(deleted), purged_at=b.NOW if purged else None)
+    assert protected_keys([row], b.NOW, RULES) == ({KEPT} if kept else set())
+    assert collect([found(KEPT)], row).delete == (() if kept else (KEPT,))
+
+
+def test_what_a_deleted_workspace_was_making_is_not_protected() -> None:
+    row = replace(LIVING, deleted_at=b.NOW)
+    assert collect([found(KEPT), found(BEING_MADE)], row).delete == (BEING_MADE,)
+
+
+def test_the_newest_complete_archive_of_a_living_workspace_stays_even_if_its_row_does_not_name_it() -> None:
+    row = replace(LIVING, archive_key=None, op_id=None)
+    older, newer = found(OLD, at=b.later(-60)), found(KEPT, at=b.NOW)
+    torn = found(BEING_MADE, at=b.later(60), complete=False)
+    assert set(collect([newer, older, torn], row).delete) == {OLD, BEING_MADE}
+    assert set(collect([torn, older, newer], row).delete) == {OLD, BEING_MADE}
+
+
+def test_the_newest_archive_of_a_deleted_workspace_is_no_exception() -> None:
+    row = replace(LIVING, archive_key=None, op_id=None, deleted_at=LONG_AGO)
+    assert collect([found(OLD)], row).delete == (OLD,)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_source_is_protected_until_it_was_copied(copied: bool, deleted: bool) -> None:
+    purged = KnownWorkspace(id=b.OTHER, archive_key=None, op_id=None, deleted_at=LONG_AGO, purged_at=LONG_AGO)
+    source = archive_key(b.OTHER, b.op(5))
+    copy = KnownWorkspace(
+        id=b.WORKSPACE,
+        archive_key=None,
+        op_id=None,
+        source_archive=source,
+        source_copied=copied,
+        deleted_at=b.NOW if deleted else None,
+    )
+    needed = not copied and not deleted
+    assert collect([found(source)], purged, copy).delete == (() if needed else (source,))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        archive_key(b.OTHER, b.op(1)),
+        f"{b.WORKSPACE}/{b.op(1)}/home.tar",
+        f"{b.WORKSPACE}/{b.op(1)}/home.tar.zst.meta",
+        f"{b.WORKSPACE}/../home.tar.zst",
+        f"{str(b.WORKSPACE).replace('0', 'A', 1)}/{b.op(1)}/home.tar.zst",
+        f"backup/{b.WORKSPACE}/{b.op(1)}/home.tar.zst",
+        "notes.txt",
+        "",
+    ],
+    ids=["unknown workspace", "another name", "a meta", "dots", "uppercase", "another folder", "a file", "empty"],
+)
+@pytest.mark.parametrize("override", [False, True])
+def test_what_is_not_ours_is_reported_and_never_touched(key: str, override: bool) -> None:
+    plan_ = collect([found(key)], LIVING, override=override)
+    assert plan_.foreign == (key,)
+    assert plan_.delete == ()
+    assert plan_.start_timers == ()
+
+
+@pytest.mark.parametrize(
+    ("waited", "deleted"), [(0, False), (7199, False), (7200, True), (10**6, True)], ids=["0 s", "7199", "7200", "more"]
+)
+def test_an_orphan_waits_two_hours(waited: int, deleted: bool) -> None:
+    plan_ = collect([found(OLD, at=LONG_AGO), found(KEPT)], LIVING, since=b.later(-waited))
+    assert plan_.delete == ((OLD,) if deleted else ())
+
+
+def test_an_orphan_first_seen_starts_a_timer_and_is_not_deleted() -> None:
+    plan_ = plan([found(OLD, at=LONG_AGO), found(KEPT)], [LIVING], {}, b.NOW, RULES)
+    assert (plan_.start_timers, plan_.delete, plan_.clear_timers) == ((OLD,), (), ())
+
+
+def test_a_key_that_is_protected_again_or_gone_loses_its_timer() -> None:
+    timers = {KEPT: LONG_AGO, OLD: LONG_AGO, "gone": LONG_AGO}
+    plan_ = plan([found(KEPT), found(OLD, at=LONG_AGO)], [LIVING], timers, b.NOW, RULES)
+    assert set(plan_.clear_timers) == {KEPT, "gone"}
+    assert plan_.delete == (OLD,)
+
+
+def many(orphans: int, kept: int) -> tuple[list[FoundArchive], list[KnownWorkspace]]:
+    rows = [
+        KnownWorkspace(id=WorkspaceId(UUID(int=1000 + i)), archive_key=None, op_id=None, deleted_at=LONG_AGO)
+        for i in range(orphans)
+    ]
+    rows += [
+        KnownWorkspace(id=i, archive_key=archive_key(i, b.OP), op_id=None)
+        for i in (WorkspaceId(UUID(int=5000 + n)) for n in range(kept))
+    ]
+    return [found(archive_key(row.id, b.OP)) for row in rows], rows
+
+
+@pytest.mark.parametrize(
+    ("orphans", "kept", "stops"),
+    [
+        (10, 0, False),  # not more than ten
+        (11, 0, True),
+        (11, 43, True),
+        (11, 44, False),  # exactly a fifth of 55
+        (11, 100, False),
+        (30, 100, True),
+    ],
+)
+def test_an_implausible_share_of_orphans_stops_everything(orphans: int, kept: int, stops: bool) -> None:
+    keys, rows = many(orphans, kept)
+    plan_ = collect(keys, *rows)
+    assert (plan_.stopped is not None) is stops
+    assert len(plan_.delete) == (0 if stops else orphans)
+
+
+def test_an_administrator_can_override_the_stop() -> None:
+    keys, rows = many(30, 0)
+    plan_ = collect(keys, *rows, override=True)
+    assert plan_.stopped is None
+    assert len(plan_.delete) == 30
+
+
+def test_a_stop_says_what_looks_wrong_and_timers_go_on() -> None:
+    keys, rows = many(30, 10)
+    stopped = plan(keys, rows, {}, b.NOW, RULES)
+    assert stopped.stopped is not None
+    assert "30 of 40" in stopped.stopped
+    assert len(stopped.start_timers) == 30
+
+
+def test_nothing_found_means_nothing_to_do() -> None:
+    assert plan([], [LIVING], {}, b.NOW, RULES) == GcPlan((), (), (), ())
+
+
+# -- for any inputs -------------------------------------------------------------------------------------------------
+
+ids = st.integers(1, 4).map(lambda n: WorkspaceId(UUID(int=n)))
+ops = st.integers(1, 4).map(b.op)
+keys_ = st.builds(archive_key, ids, ops)
+moments = st.integers(-10 * DAY, DAY).map(b.later)
+founds = st.lists(
+    st.builds(
+        FoundArchive,
+        keys_ | st.sampled_from(["x", "../home.tar.zst", f"{b.WORKSPACE}/{b.OP}/home.tar.zst.meta"]),
+        moments,
+        st.booleans(),
+    ),
+    max_size=20,
+    unique_by=lambda archive: archive.key,
+)
+rows_ = st.lists(
+    st.builds(
+        KnownWorkspace,
+        id=ids,
+        archive_key=st.none() | keys_,
+        op_id=st.none() | ops,
+        deleted_at=st.none() | moments,
+        purged_at=st.none() | moments,
+        source_archive=st.none() | keys_,
+        source_copied=st.booleans(),
+    ),
+    max_size=4,
+    unique_by=lambda row: row.id,
+)
+timers_ = st.dictionaries(keys_, moments, max_size=16)
+rules_ = st.builds(GcRules, implausible_share=st.sampled_from([0.0, 0.2, 1.0]), implausible_count=st.integers(0, 10))
+
+
+def needed(rows: list[KnownWorkspace], now: datetime) -> set[str]:
+    """What section 9 protects, said once more in other words."""
+    keys: set[str | None] = set()
+    for row in rows:
+        alive = row.deleted_at is None
+        if alive:
+            keys |= {row.archive_key, str(row.id) + f"/{row.op_id}/home.tar.zst"}
+        if alive and not row.source_copied:
+            keys.add(row.source_archive)
+        if row.deleted_at is not None and row.purged_at is None and now - row.deleted_at <= timedelta(days=7):
+            keys.add(row.archive_key)
+    return {key for key in keys if key is not None}
+
+
+@given(founds, rows_, timers_, rules_, st.booleans())
+@settings(max_examples=400)
+def test_nothing_protected_is_ever_deleted(
+    keys: list[FoundArchive],
+    rows: list[KnownWorkspace],
+    timers: dict[ArchiveKey, datetime],
+    rules: GcRules,
+    override: bool,
+) -> None:
+    plan_ = plan(keys, rows, dict(timers), b.NOW, rules, override=override)
+    deleted: set[str] = set(plan_.delete)
+    assert not deleted & needed(rows, b.NOW)
+    assert not deleted & set(plan_.foreign)
+    assert deleted <= {archive.key for archive in keys}
+    assert all(b.NOW - timers[key] >= timedelta(hours=2) for key in plan_.delete)
+    assert all(any(key.startswith(f"{row.id}/") for row in rows) for key in deleted)
+    for row in rows:
+        if row.deleted_at is None:
+            own = [a for a in keys if a.complete and a.key.startswith(f"{row.id}/") and a.key not in plan_.foreign]
+            newest = max((a.modified_at for a in own), default=None)
+            assert not own or any(a.modified_at == newest and a.key not in deleted for a in own)
+
+
+@given(founds, rows_, timers_)
+@settings(max_examples=200)
+def test_a_timer_runs_for_exactly_the_orphans(
+    keys: list[FoundArchive], rows: list[KnownWorkspace], timers: dict[ArchiveKey, datetime]
+) -> None:
+    plan_ = plan(keys, rows, dict(timers), b.NOW, RULES)
+    running: set[str] = (set(timers) | set(plan_.start_timers)) - set(plan_.clear_timers)
+    assert set(plan_.delete) <= running
+    assert not running & needed(rows, b.NOW)
+    assert running <= {archive.key for archive in keys}
+    assert not running & set(plan_.foreign)
+
+
+@given(founds, rows_, timers_)
+@settings(max_examples=100)
+def test_an_override_only_adds(
+    keys: list[FoundArchive], rows: list[KnownWorkspace], timers: dict[ArchiveKey, datetime]
+) -> None:
+    careful = plan(keys, rows, dict(timers), b.NOW, replace(RULES, implausible_count=2))
+    forced = plan(keys, rows, dict(timers), b.NOW, replace(RULES, implausible_count=2), override=True)
+    assert careful.delete == (() if careful.stopped else forced.delete)
+    assert careful.foreign == forced.foreign
+
+
+def test_an_op_id_is_enough_to_protect_what_is_being_uploaded() -> None:
+    row = KnownWorkspace(id=b.WORKSPACE, archive_key=None, op_id=OpId(UUID(int=77)))
+    assert protected_keys([row], b.NOW, RULES) == {archive_key(b.WORKSPACE, b.op(77))}

@@ -1,0 +1,233 @@
+"""Wishes: what may be asked for in which state, what it changes, and which kind of no one gets."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from codehub.model.conditions import Condition, Conditions
+from codehub.model.wishes import Refusal, RefusedBecause, delete, is_ready_to_delete, request_state, undelete
+from codehub.model.workspace import ArchiveKey, Desired, HomeContext, Operation, Phase, VolumeState, Wish, Workspace
+from tests.model import builders as b
+
+RETENTION = timedelta(days=7)
+KEY = ArchiveKey("key")
+CONFLICT, GONE = RefusedBecause.CONFLICT, RefusedBecause.GONE
+BUSY = [operation for operation in Operation if operation is not Operation.NONE]
+REACHABLE = [Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED]
+
+
+def kind(answer: Wish | Refusal) -> RefusedBecause | None:
+    if isinstance(answer, Refusal):
+        assert answer.message.endswith(".")
+        return answer.because
+    return None
+
+
+def granted(answer: Wish | Refusal) -> Wish:
+    assert isinstance(answer, Wish), answer
+    return answer
+
+
+# -- asking for a state ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.ARCHIVED, Phase.STANDBY, Phase.RUNNING])
+@pytest.mark.parametrize("before", REACHABLE)
+@pytest.mark.parametrize("desired", REACHABLE)
+def test_any_level_may_be_asked_for_while_nothing_is_in_progress(
+    phase: Phase, before: Desired, desired: Desired
+) -> None:
+    answer = granted(request_state(b.in_phase(phase, desired_state=before), desired, b.later(5)))
+    assert answer.desired_state is desired
+    assert answer.deleted_at is None
+
+
+@pytest.mark.parametrize("operation", BUSY)
+@pytest.mark.parametrize("desired", REACHABLE)
+def test_nothing_may_be_asked_for_during_an_operation(operation: Operation, desired: Desired) -> None:
+    assert kind(request_state(b.in_phase(Phase.STANDBY, operation), desired, b.NOW)) is CONFLICT
+
+
+@pytest.mark.parametrize("desired", REACHABLE)
+def test_error_needs_recovery_first(desired: Desired) -> None:
+    assert kind(request_state(b.in_phase(Phase.ERROR), desired, b.NOW)) is CONFLICT
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_deleted_is_asked_for_only_by_delete(phase: Phase) -> None:
+    assert kind(request_state(b.in_phase(phase), Desired.DELETED, b.NOW)) is CONFLICT
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("desired", REACHABLE)
+@pytest.mark.parametrize("deleted_at", [None, b.NOW], ids=["on its way", "deleted"])
+def test_while_it_is_to_be_deleted_only_undelete_changes_that(phase: Phase, desired: Desired, deleted_at: Any) -> None:
+    row = b.in_phase(phase, desired_state=Desired.DELETED, deleted_at=deleted_at)
+    assert kind(request_state(row, desired, b.NOW)) is CONFLICT
+
+
+def test_starting_counts_as_access_and_stopping_does_not() -> None:
+    row = b.in_phase(Phase.STANDBY, last_access_at=b.NOW)
+    assert granted(request_state(row, Desired.RUNNING, b.later(5))).last_access_at == b.later(5)
+    assert granted(request_state(row, Desired.STANDBY, b.later(5))).last_access_at == b.NOW
+    assert granted(request_state(row, Desired.ARCHIVED, b.later(5))).last_access_at == b.NOW
+
+
+# -- deleting -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phase", "at_once"),
+    [
+        (Phase.PENDING, True),
+        (Phase.ARCHIVED, True),
+        (Phase.ERROR, True),
+        (Phase.STANDBY, False),
+        (Phase.RUNNING, False),
+    ],
+)
+@pytest.mark.parametrize("before", Desired)
+def test_a_home_on_a_volume_is_archived_before_it_is_deleted(phase: Phase, at_once: bool, before: Desired) -> None:
+    answer = granted(delete(b.in_phase(phase, desired_state=before), b.later(5)))
+    assert answer.desired_state is Desired.DELETED
+    assert answer.deleted_at == (b.later(5) if at_once else None)
+    assert answer.purged_at is None
+
+
+@pytest.mark.parametrize("phase", [p for p in Phase if p not in (Phase.DELETING, Phase.DELETED)])
+def test_a_purge_deletes_at_once_and_keeps_nothing(phase: Phase) -> None:
+    answer = granted(delete(b.in_phase(phase), b.later(5), purge=True))
+    assert (answer.desired_state, answer.deleted_at, answer.purged_at) == (Desired.DELETED, b.later(5), b.later(5))
+
+
+@pytest.mark.parametrize("operation", BUSY)
+@pytest.mark.parametrize("purge", [False, True])
+def test_nothing_is_deleted_during_an_operation(operation: Operation, purge: bool) -> None:
+    assert kind(delete(b.in_phase(Phase.STANDBY, operation), b.NOW, purge=purge)) is CONFLICT
+
+
+def test_deleting_twice_keeps_the_first_time() -> None:
+    row = b.in_phase(Phase.DELETING, desired_state=Desired.DELETED, deleted_at=b.NOW)
+    assert granted(delete(row, b.later(60))) == row.wish
+
+
+def test_a_deleted_workspace_can_still_be_purged() -> None:
+    row = b.in_phase(Phase.DELETING, desired_state=Desired.DELETED, deleted_at=b.NOW)
+    answer = granted(delete(row, b.later(60), purge=True))
+    assert (answer.deleted_at, answer.purged_at) == (b.NOW, b.later(60))
+
+
+def test_an_error_on_the_way_down_waits_for_a_second_delete() -> None:
+    row = b.in_phase(Phase.ERROR, desired_state=Desired.DELETED)
+    assert not is_ready_to_delete(row)
+    assert granted(delete(row, b.later(60))).deleted_at == b.later(60)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("desired", Desired)
+@pytest.mark.parametrize("operation", [Operation.NONE, Operation.ARCHIVING, Operation.STOPPING])
+@pytest.mark.parametrize("deleted_at", [None, b.NOW])
+def test_the_coordinator_sets_deleted_at_once_it_has_stepped_down(
+    phase: Phase, desired: Desired, operation: Operation, deleted_at: Any
+) -> None:
+    row = b.in_phase(phase, operation, desired_state=desired, deleted_at=deleted_at)
+    arrived = (desired, operation, deleted_at) == (Desired.DELETED, Operation.NONE, None)
+    # PENDING: a recovery from a blank home left nothing to keep.
+    assert is_ready_to_delete(row) is (arrived and phase in (Phase.ARCHIVED, Phase.PENDING))
+
+
+# -- undeleting -----------------------------------------------------------------------------------------------------
+
+
+def in_trash(
+    *,
+    volume: str = "VolumeNotFound",
+    container: str = "ContainerNotFound",
+    archive: str = "ArchiveUploaded",
+    home: VolumeState = VolumeState.NONE,
+    archive_key: ArchiveKey | None = KEY,
+    operation: Operation = Operation.NONE,
+    **wish: Any,
+) -> Workspace:
+    seen = Conditions(
+        Condition(volume == "VolumeProvisioned", volume),
+        Condition(archive == "ArchiveUploaded", archive),
+        Condition(container == "ContainerRunning", container),
+    )
+    now = b.status(
+        phase=Phase.DELETING,
+        conditions=seen,
+        archive_key=archive_key,
+        home_ctx=HomeContext(volume=home),
+        operation=operation,
+    )
+    wish = {"desired_state": Desired.DELETED, "deleted_at": b.NOW, **wish}
+    return b.workspace(now=now, **wish)
+
+
+def test_a_deleted_workspace_comes_back_archived() -> None:
+    answer = granted(undelete(in_trash(), b.later(60), RETENTION))
+    assert (answer.desired_state, answer.deleted_at) == (Desired.ARCHIVED, None)
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.STANDBY, Phase.ARCHIVED, Phase.PENDING, Phase.ERROR])
+def test_before_deleted_at_is_set_the_wish_is_simply_taken_back(phase: Phase) -> None:
+    answer = granted(undelete(b.in_phase(phase, desired_state=Desired.DELETED), b.NOW, RETENTION))
+    assert (answer.desired_state, answer.deleted_at) == (Desired.ARCHIVED, None)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        in_trash(purged_at=b.NOW),
+        in_trash(purged_at=b.NOW, volume="VolumeCondemned"),
+        in_trash(archive_key=None),
+        in_trash(archive="ArchiveNotFound"),
+        in_trash(archive="ArchiveCorrupted"),
+        in_trash(archive="ArchiveExpired"),
+    ],
+    ids=["purged", "purged and going", "no archive", "not found", "corrupted", "expired"],
+)
+def test_what_was_not_kept_is_gone(row: Workspace) -> None:
+    assert kind(undelete(row, b.later(60), RETENTION)) is GONE
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(0, None), (604_800, None), (604_801, GONE), (10**8, GONE)])
+def test_the_retention_is_over_after_seven_days(seconds: int, refused: RefusedBecause | None) -> None:
+    assert kind(undelete(in_trash(), b.later(seconds), RETENTION)) is refused
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        in_trash(volume="VolumeProvisioned"),
+        in_trash(volume="VolumeCondemned"),
+        in_trash(volume="RestoreIncomplete"),
+        in_trash(volume="VolumeUnknown"),
+        in_trash(volume="NotObserved"),
+        in_trash(container="ContainerRunning"),
+        in_trash(container="ContainerNotRunning"),
+        in_trash(container="NotObserved"),
+        in_trash(home=VolumeState.CONDEMNED),
+        in_trash(home=VolumeState.LIVE),
+        *[in_trash(operation=operation) for operation in BUSY],
+        in_trash(operation=Operation.DELETING, purged_at=b.NOW),
+    ],
+)
+def test_until_all_is_observed_gone_it_must_wait(row: Workspace) -> None:
+    assert kind(undelete(row, b.later(60), RETENTION)) is CONFLICT
+
+
+@pytest.mark.parametrize("archive", ["ArchiveUnreachable", "ArchiveTimeout", "NotObserved"])
+def test_an_archive_that_nobody_could_look_at_is_believed_to_be_there(archive: str) -> None:
+    assert kind(undelete(in_trash(archive=archive), b.later(60), RETENTION)) is None
+
+
+@pytest.mark.parametrize("desired", REACHABLE)
+def test_what_was_not_deleted_cannot_be_undeleted(desired: Desired) -> None:
+    assert kind(undelete(b.in_phase(Phase.STANDBY, desired_state=desired), b.NOW, RETENTION)) is CONFLICT
+
+
+def test_the_two_kinds_of_no_are_the_two_status_codes() -> None:
+    assert (CONFLICT.value, GONE.value) == (409, 410)
