@@ -12,6 +12,8 @@ UV := .tools/uv/bin/uv
 BIN := .venv/bin
 # uv must use the Python it is given: nothing is downloaded but locked packages.
 export UV_PYTHON_DOWNLOADS = never
+# … and trust what the machine trusts: a company's own certificate authority, for example.
+export UV_SYSTEM_CERTS = true
 export VIRTUAL_ENV = $(CURDIR)/.venv
 
 .PHONY: up test check format docs lock setup clean help
