@@ -61,6 +61,9 @@ def test_an_empty_variable_is_the_default(monkeypatch: pytest.MonkeyPatch) -> No
         ("MAX_RETRY", "many"),
         ("CODEHUB_LOG_LEVEL", "loud"),
         ("TRASH_RETENTION_SECONDS", "-5"),
+        ("TRASH_RETENTION_SECONDS", "1000000000000"),
+        ("COORDINATOR_IDLE_INTERVAL", "inf"),
+        ("DATABASE_POOL_SIZE", "100000"),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:

@@ -58,6 +58,33 @@ def test_a_value_under_a_secret_s_name_is_masked(stream: io.StringIO, name: str)
     assert "hunter2" not in stream.getvalue()
 
 
+def test_a_secret_inside_a_value_is_masked(stream: io.StringIO) -> None:
+    structlog.get_logger("here").info("loaded", config={"password": "hunter2", "urls": ["redis://:hunter3@h/0"]})
+    assert "hunter" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("password", ["hun/ter", "p@hunter", "hunter"])
+def test_any_password_in_a_url_is_masked(stream: io.StringIO, password: str) -> None:
+    structlog.get_logger("here").info("connecting", url=f"redis://:{password}@host/0")
+    assert password not in stream.getvalue()
+
+
+def test_a_traceback_shows_no_local_variables() -> None:
+    written = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    logs.configure(LogConfig(level="info", format="text"), written)
+    url = "postgresql://me:hunter2@host/db"
+    try:
+        int(url[:3])
+    except ValueError:
+        structlog.get_logger("here").exception("it failed")
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+    assert "ValueError" in written.getvalue()
+    assert "hunter2" not in written.getvalue()
+
+
 def test_a_password_in_a_url_is_masked(stream: io.StringIO) -> None:
     logging.getLogger("some.library").warning("connecting to postgresql://me:hunter2@host/db")
     assert "hunter2" not in stream.getvalue()

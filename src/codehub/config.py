@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PositiveFloat,
     SecretStr,
     ValidationError,
     model_validator,
@@ -33,8 +32,12 @@ def _ttl(seconds: int) -> int:
     return seconds
 
 
-Ttl = Annotated[int, AfterValidator(_ttl)]
-Count = Annotated[int, Field(ge=1)]
+LONGEST = 10 * 365 * 24 * 3600  # ten years: longer than anybody means, and safe in every calculation
+
+Ttl = Annotated[int, Field(le=LONGEST), AfterValidator(_ttl)]
+Seconds = Annotated[int, Field(ge=0, le=LONGEST)]
+Interval = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Group(BaseSettings):
@@ -89,7 +92,9 @@ class DatabaseConfig(Group):
         validation_alias="DATABASE_URL",
         description="PostgreSQL to use, as `postgresql://user:password@host/database`. Default: an embedded one.",
     )
-    pool_size: Count = Field(10, validation_alias="DATABASE_POOL_SIZE", description="Most connections of one process.")
+    pool_size: int = Field(
+        10, ge=1, le=80, validation_alias="DATABASE_POOL_SIZE", description="Most connections of one process."
+    )
 
 
 class RedisConfig(Group):
@@ -120,19 +125,19 @@ class RedisChannelConfig(Group):
 class CoordinatorConfig(Group):
     """How often the coordinator's parts work, in seconds."""
 
-    idle_interval: PositiveFloat = Field(
+    idle_interval: Interval = Field(
         15, validation_alias="COORDINATOR_IDLE_INTERVAL", description="Seconds between ticks while nothing happens."
     )
-    active_interval: PositiveFloat = Field(
+    active_interval: Interval = Field(
         1, validation_alias="COORDINATOR_ACTIVE_INTERVAL", description="Seconds between ticks while something happens."
     )
-    active_duration: PositiveFloat = Field(
+    active_duration: Interval = Field(
         30, validation_alias="COORDINATOR_ACTIVE_DURATION", description="Seconds that a wake-up keeps ticks frequent."
     )
-    ttl_interval: PositiveFloat = Field(
+    ttl_interval: Interval = Field(
         60, validation_alias="COORDINATOR_TTL_INTERVAL", description="Seconds between looks for idle workspaces."
     )
-    gc_interval: PositiveFloat = Field(
+    gc_interval: Interval = Field(
         14400,
         validation_alias="COORDINATOR_GC_INTERVAL",
         description="Seconds between collections of orphaned archives.",
@@ -163,7 +168,7 @@ class TtlConfig(Group):
 class ActivityConfig(Group):
     """How activity seen by proxies is gathered."""
 
-    flush_interval: PositiveFloat = Field(
+    flush_interval: Interval = Field(
         30, validation_alias="ACTIVITY_FLUSH_INTERVAL", description="Seconds between a proxy's reports of activity."
     )
 

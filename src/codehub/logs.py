@@ -15,7 +15,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from codehub.config import LogConfig
 
 _SECRET = re.compile(r"password|secret|token|authorization|cookie", re.IGNORECASE)
-_URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):([^@/\s]+)@")
+_URL_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):(\S+)@")  # to the last @, whatever the password holds
 
 
 def configure(config: LogConfig, stream: TextIO = sys.stderr) -> None:
@@ -28,9 +28,8 @@ def configure(config: LogConfig, stream: TextIO = sys.stderr) -> None:
         structlog.stdlib.PositionalArgumentsFormatter(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,  # as text, before masking: other formats would print local variables
     ]
-    if as_json:
-        shared.append(structlog.processors.format_exc_info)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -64,6 +63,12 @@ def mask_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Even
 def _masked(key: str, value: object) -> object:
     if _SECRET.search(key):
         return "***"
-    if isinstance(value, str) and "://" in value:
-        return _URL_PASSWORD.sub(r"\1:***@", value)
-    return value
+    match value:
+        case str() if "://" in value:
+            return _URL_PASSWORD.sub(r"\1:***@", value)
+        case dict():
+            return {name: _masked(str(name), each) for name, each in value.items()}
+        case list() | tuple():
+            return [_masked("", each) for each in value]
+        case _:
+            return value

@@ -36,6 +36,14 @@ def test_an_address_that_is_not_this_machine_s(data: Path) -> None:
     assert "CODEHUB_HOST" in refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_HOST="no-such-host.invalid")
 
 
+def test_a_host_name_that_cannot_be_one(data: Path) -> None:
+    assert "CODEHUB_HOST" in refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_HOST="x" * 70)
+
+
+def test_a_home_of_nobody() -> None:
+    assert "does not exist" in refused("up", CODEHUB_DATA_DIR="~no-such-user/x", CODEHUB_PORT="0")
+
+
 def test_a_second_start_on_the_same_data(data: Path, place: Path) -> None:
     with running(data, place / "out") as codehub:
         line = refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0")

@@ -2,13 +2,15 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.cli.codehub import running
+from tests.cli.codehub import environment, running
 from tests.embedded.support import copy_of, postgres_pids, processes_at, server_pids, valkey_pids
 from tests.support import eventually
 
@@ -44,6 +46,18 @@ def test_a_signal_during_the_start_stops_it_too(place: Path, moment: str) -> Non
         assert "Traceback" not in codehub.printed
     with running(place / "d", place / "again") as codehub:
         assert codehub.is_ready()
+
+
+def test_a_terminal_that_went_away_does_not_keep_it_from_stopping(data: Path) -> None:
+    settings = environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0")
+    command = [sys.executable, "-m", "codehub", "up"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=settings) as process:
+        assert process.stdout
+        while b"URL" not in process.stdout.readline():
+            pass
+        process.stdout.close()
+        process.terminate()
+        assert process.wait(30) == 0
 
 
 def test_after_kill_9_it_starts_again(data: Path, place: Path) -> None:

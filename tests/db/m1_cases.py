@@ -201,6 +201,10 @@ CASES: dict[str, tuple[M1, Expected]] = {
     ),
     "deleting what was not deleted": (
         M1(observed="STANDBY", operation="DELETING"),
-        Expected(phase="STANDBY", volume="live", reasons=(FOUND, STOPPED, NONE, FINE), true="vp"),
+        Expected(
+            phase="ERROR",
+            error_reason="VolumeUnknown",
+            reasons=("VolumeUnknown", STOPPED, NONE, "VolumeUnknown"),
+        ),
     ),
 }

@@ -122,7 +122,7 @@ def test_every_combination_keeps_what_M1_was_sure_of(carried_over: Migrated) -> 
         workspace = carried_over[identity]
         status, wish = workspace.status, workspace.wish
         had_volume = before.observed in ("STANDBY", "RUNNING")
-        interrupted = before.operation == "RESTORING" or (before.operation == "DELETING" and before.deleted)
+        interrupted = before.operation in ("RESTORING", "DELETING")
         live = status.home_ctx.volume is VolumeState.LIVE
         assert live == (had_volume and not interrupted), before
         assert status.conditions.volume_ready.status == live, before

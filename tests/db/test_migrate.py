@@ -66,6 +66,14 @@ def _wait_until_it_blocks(holder: psycopg.Connection, waiting: "Future[Any]") ->
         assert not waiting.done()
 
 
+def _wait_until_it_asks(holder: psycopg.Connection, waiting: "Future[Any]") -> None:
+    """Until another session has asked for the migration lock and not got it."""
+    asked = """SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'codehub migrate'
+                              AND datname = current_database() AND query LIKE '%pg_try_advisory_lock%')"""
+    while holder.execute(asked).fetchone() != (True,):
+        assert not waiting.done()
+
+
 # What an installation at each revision may hold.
 ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0001": _m1_rows,
@@ -166,11 +174,22 @@ def test_it_waits_for_whoever_migrates(empty_database: str) -> None:
     with psycopg.connect(empty_database, autocommit=True) as other, ThreadPoolExecutor(1) as thread:
         other.execute("SELECT pg_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)])
         done = thread.submit(migrate.upgrade, empty_database)
-        _wait_until_it_blocks(other, done)
+        _wait_until_it_asks(other, done)
         assert migrate.schema_version(empty_database) is None
         other.execute("SELECT pg_advisory_unlock(%s)", [int(AdvisoryLock.MIGRATION)])
         done.result()
     assert migrate.schema_version(empty_database) == migrate.newest_version()
+
+
+def test_the_wait_for_whoever_migrates_can_be_ended(empty_database: str) -> None:
+    stop = threading.Event()
+    with psycopg.connect(empty_database, autocommit=True) as other, ThreadPoolExecutor(1) as thread:
+        other.execute("SELECT pg_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)])
+        done = thread.submit(migrate.upgrade, empty_database, stop=stop)
+        _wait_until_it_asks(other, done)
+        stop.set()
+        done.result(timeout=30)
+    assert migrate.schema_version(empty_database) is None
 
 
 def test_a_failure_leaves_nothing(empty_database: str) -> None:

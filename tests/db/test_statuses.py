@@ -56,6 +56,7 @@ FULL = Status(
         restore_marker=ArchiveKey("m"),
         retired=(Incarnation(""), Incarnation("b")),
         instance_op=OpId(UUID(int=9)),
+        blank=True,
     ),
     endpoint="10.0.0.1:8080",
     error_reason=ErrorReason.ACTION_FAILED,

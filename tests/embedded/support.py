@@ -51,7 +51,11 @@ def processes_at(path: Path) -> list[str]:
 
 
 def owners_of(pids: list[int]) -> set[int]:
-    return {Path(f"/proc/{pid}").stat().st_uid for pid in pids}
+    found = set()
+    for pid in pids:
+        with suppress(FileNotFoundError):  # a worker of the server's that has ended since
+            found.add(Path(f"/proc/{pid}").stat().st_uid)
+    return found
 
 
 def copy_of(data: Path, target: Path) -> Path:

@@ -130,7 +130,7 @@ def test_once_deleted_nothing_is_terminal(reason: ErrorReason, count: int) -> No
 
 
 @given(st.none() | reasons, st.integers(0, 10), reasons)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_failure_never_ends_the_operation_itself(before: ErrorReason | None, count: int, reason: ErrorReason) -> None:
     row = failing(before, count)
     after = after_failure(row, Fault(reason, "It broke."), b.later(5))

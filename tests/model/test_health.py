@@ -70,7 +70,7 @@ def test_the_first_cause_that_holds_is_the_reason(
     st.sampled_from(TERMINAL_ARCHIVE + OTHER_ARCHIVE),
     st.none() | st.sampled_from(E),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_unhealthy_is_exactly_one_of_the_three_causes(
     volume: bool, container: bool, archive: str, error: ErrorReason | None
 ) -> None:

@@ -19,7 +19,7 @@ def test_the_default_limits(user: int, total: int, allowed: bool) -> None:
 
 
 @given(numbers, numbers, numbers, numbers)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_admitting_one_more_never_overshoots_and_no_free_place_is_refused(
     user: int, total: int, per_user: int, places: int
 ) -> None:

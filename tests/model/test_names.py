@@ -18,14 +18,14 @@ KEY = f"{ID}/{ID}/home.tar.zst"
 
 
 @given(workspace_ids, op_ids)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_an_archive_key_says_whose_it_is_and_which_operation_made_it(workspace_id: WorkspaceId, op_id: OpId) -> None:
     name = parse_archive_key(archive_key(workspace_id, op_id))
     assert (name.workspace_id, name.op_id) == (workspace_id, op_id)
 
 
 @given(workspace_ids, op_ids)
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_every_name_fits_kubernetes(workspace_id: WorkspaceId, op_id: OpId) -> None:
     for name in (instance_name(workspace_id), volume_name(workspace_id), job_name(op_id)):
         assert len(name) <= 63
@@ -33,7 +33,7 @@ def test_every_name_fits_kubernetes(workspace_id: WorkspaceId, op_id: OpId) -> N
 
 
 @given(st.lists(st.uuids(), min_size=2, max_size=6, unique=True))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_no_two_things_share_a_name(ids: list[WorkspaceId]) -> None:
     names = [name for i in ids for name in (instance_name(i), volume_name(i), job_name(OpId(i)))]
     keys = [key for i in ids for j in ids for key in (archive_key(i, OpId(j)), meta_key(archive_key(i, OpId(j))))]
@@ -88,7 +88,7 @@ pieces = st.sampled_from([ID, ID.upper(), "..", ".", "", "home.tar.zst", "home.t
 
 
 @given(st.text() | st.lists(pieces, max_size=6).map("/".join) | st.lists(pieces, max_size=6).map("".join))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_whatever_is_accepted_is_exactly_a_key_we_would_write(text: str) -> None:
     try:
         name = parse_archive_key(text)

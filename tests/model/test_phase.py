@@ -110,7 +110,8 @@ def test_every_combination_of_conditions_has_the_phase_of_the_table() -> None:
     ],
 )
 def test_conditions_that_are_missing_are_false_and_health_is_true(deleted: bool, key: bool, phase: Phase) -> None:
-    assert calculate_phase(from_json({}), NOW if deleted else None, KEY if key else None) is phase
+    for unobserved in (from_json({}), Conditions()):
+        assert calculate_phase(unobserved, NOW if deleted else None, KEY if key else None) is phase
 
 
 def test_an_archive_that_the_store_refused_to_show_is_still_believed_in() -> None:

@@ -22,7 +22,7 @@ from codehub.model.workspace import (
 )
 from tests.model import builders as b
 
-P, D, O = Phase, Desired, Operation
+P, D, Op = Phase, Desired, Operation
 UP = {D.STANDBY, D.RUNNING}
 AWAY = {D.ARCHIVED, D.DELETED}
 DOWN = {D.STANDBY, D.ARCHIVED, D.DELETED}
@@ -89,26 +89,26 @@ class Row:
 # No case may match two rows: the order of the table does not matter.
 TABLE = [
     # An instance goes before anything else moves the home, unless the workspace is on its way up.
-    Row(O.STOPPING, {P.RUNNING}, DOWN),
-    Row(O.STOPPING, {P.PENDING, P.ARCHIVED, P.STANDBY}, DOWN, instance=True),
-    Row(O.CREATE_EMPTY_ARCHIVE, {P.PENDING}, {D.ARCHIVED}, instance=False, archive_key=False),
-    Row(O.CREATE_EMPTY_ARCHIVE, {P.PENDING}, {D.STANDBY}, instance=False, archive_key=False, source=True),
-    Row(O.CREATE_EMPTY_ARCHIVE, {P.PENDING}, {D.RUNNING}, archive_key=False, source=True),
-    Row(O.PROVISIONING, {P.PENDING}, {D.STANDBY}, instance=False, archive_key=False, source=False),
-    Row(O.PROVISIONING, {P.PENDING}, {D.RUNNING}, archive_key=False, source=False),
-    Row(O.RESTORING, {P.ARCHIVED}, {D.STANDBY}, instance=False),
-    Row(O.RESTORING, {P.ARCHIVED}, {D.RUNNING}),
-    Row(O.STARTING, {P.STANDBY}, {D.RUNNING}),
-    Row(O.ARCHIVING, {P.STANDBY}, AWAY, instance=False),
-    Row(O.ARCHIVING, {P.ARCHIVED}, AWAY, instance=False, leftover=True),
+    Row(Op.STOPPING, {P.RUNNING}, DOWN),
+    Row(Op.STOPPING, {P.PENDING, P.ARCHIVED, P.STANDBY}, DOWN, instance=True),
+    Row(Op.CREATE_EMPTY_ARCHIVE, {P.PENDING}, {D.ARCHIVED}, instance=False, archive_key=False),
+    Row(Op.CREATE_EMPTY_ARCHIVE, {P.PENDING}, {D.STANDBY}, instance=False, archive_key=False, source=True),
+    Row(Op.CREATE_EMPTY_ARCHIVE, {P.PENDING}, {D.RUNNING}, archive_key=False, source=True),
+    Row(Op.PROVISIONING, {P.PENDING}, {D.STANDBY}, instance=False, archive_key=False, source=False),
+    Row(Op.PROVISIONING, {P.PENDING}, {D.RUNNING}, archive_key=False, source=False),
+    Row(Op.RESTORING, {P.ARCHIVED}, {D.STANDBY}, instance=False),
+    Row(Op.RESTORING, {P.ARCHIVED}, {D.RUNNING}),
+    Row(Op.STARTING, {P.STANDBY}, {D.RUNNING}),
+    Row(Op.ARCHIVING, {P.STANDBY}, AWAY, instance=False),
+    Row(Op.ARCHIVING, {P.ARCHIVED}, AWAY, instance=False, leftover=True),
 ]
 
 # Where each operation leads from and to.
 STEPS = {
-    O.PROVISIONING: (P.PENDING, P.STANDBY),
-    O.CREATE_EMPTY_ARCHIVE: (P.PENDING, P.ARCHIVED),
-    O.RESTORING: (P.ARCHIVED, P.STANDBY),
-    O.STARTING: (P.STANDBY, P.RUNNING),
+    Op.PROVISIONING: (P.PENDING, P.STANDBY),
+    Op.CREATE_EMPTY_ARCHIVE: (P.PENDING, P.ARCHIVED),
+    Op.RESTORING: (P.ARCHIVED, P.STANDBY),
+    Op.STARTING: (P.STANDBY, P.RUNNING),
 }
 
 
@@ -124,7 +124,7 @@ def test_every_case_has_the_operation_of_the_table() -> None:
     for case in cases(P.PENDING, P.ARCHIVED, P.STANDBY, P.RUNNING):
         rows = [row for row in TABLE if row.matches(case)]
         assert len(rows) <= 1, f"the table is ambiguous: {case}"
-        expected = rows[0].operation if rows else O.NONE
+        expected = rows[0].operation if rows else Op.NONE
         assert case.planned is expected, f"{case.planned}, not {expected}: {case}"
 
 
@@ -136,26 +136,26 @@ def test_every_row_of_the_table_is_met_by_some_case() -> None:
 @pytest.mark.parametrize(
     ("phase", "desired", "operation"),
     [
-        (P.PENDING, D.ARCHIVED, O.CREATE_EMPTY_ARCHIVE),
-        (P.PENDING, D.STANDBY, O.PROVISIONING),
-        (P.PENDING, D.RUNNING, O.PROVISIONING),
-        (P.PENDING, D.DELETED, O.NONE),  # deleted_at follows at once
-        (P.ARCHIVED, D.ARCHIVED, O.NONE),
-        (P.ARCHIVED, D.STANDBY, O.RESTORING),
-        (P.ARCHIVED, D.RUNNING, O.RESTORING),
-        (P.ARCHIVED, D.DELETED, O.NONE),  # deleted_at follows at once
-        (P.STANDBY, D.ARCHIVED, O.ARCHIVING),
-        (P.STANDBY, D.STANDBY, O.NONE),
-        (P.STANDBY, D.RUNNING, O.STARTING),
-        (P.STANDBY, D.DELETED, O.ARCHIVING),
-        (P.RUNNING, D.ARCHIVED, O.STOPPING),
-        (P.RUNNING, D.STANDBY, O.STOPPING),
-        (P.RUNNING, D.RUNNING, O.NONE),
-        (P.RUNNING, D.DELETED, O.STOPPING),
-        (P.ERROR, D.ARCHIVED, O.NONE),
-        (P.ERROR, D.STANDBY, O.NONE),
-        (P.ERROR, D.RUNNING, O.NONE),
-        (P.ERROR, D.DELETED, O.NONE),
+        (P.PENDING, D.ARCHIVED, Op.CREATE_EMPTY_ARCHIVE),
+        (P.PENDING, D.STANDBY, Op.PROVISIONING),
+        (P.PENDING, D.RUNNING, Op.PROVISIONING),
+        (P.PENDING, D.DELETED, Op.NONE),  # deleted_at follows at once
+        (P.ARCHIVED, D.ARCHIVED, Op.NONE),
+        (P.ARCHIVED, D.STANDBY, Op.RESTORING),
+        (P.ARCHIVED, D.RUNNING, Op.RESTORING),
+        (P.ARCHIVED, D.DELETED, Op.NONE),  # deleted_at follows at once
+        (P.STANDBY, D.ARCHIVED, Op.ARCHIVING),
+        (P.STANDBY, D.STANDBY, Op.NONE),
+        (P.STANDBY, D.RUNNING, Op.STARTING),
+        (P.STANDBY, D.DELETED, Op.ARCHIVING),
+        (P.RUNNING, D.ARCHIVED, Op.STOPPING),
+        (P.RUNNING, D.STANDBY, Op.STOPPING),
+        (P.RUNNING, D.RUNNING, Op.NONE),
+        (P.RUNNING, D.DELETED, Op.STOPPING),
+        (P.ERROR, D.ARCHIVED, Op.NONE),
+        (P.ERROR, D.STANDBY, Op.NONE),
+        (P.ERROR, D.RUNNING, Op.NONE),
+        (P.ERROR, D.DELETED, Op.NONE),
     ],
 )
 def test_the_plain_way_up_and_down(phase: Phase, desired: Desired, operation: Operation) -> None:
@@ -164,17 +164,17 @@ def test_the_plain_way_up_and_down(phase: Phase, desired: Desired, operation: Op
 
 
 def test_error_plans_nothing_whatever_is_there() -> None:
-    assert {case.planned for case in cases(P.ERROR)} == {O.NONE}
+    assert {case.planned for case in cases(P.ERROR)} == {Op.NONE}
 
 
 def test_deleted_means_deleting_while_an_instance_or_volume_exists() -> None:
     for case in cases(*Phase, deleted=True):
         there = case.seen.instance != b.ABSENT or case.seen.volume != b.NO_VOLUME
-        assert case.planned is (O.DELETING if there else O.NONE), case
+        assert case.planned is (Op.DELETING if there else Op.NONE), case
 
 
 def test_deleting_is_planned_only_once_deleted_at_is_set() -> None:
-    assert O.DELETING not in {case.planned for case in cases(*Phase)}
+    assert Op.DELETING not in {case.planned for case in cases(*Phase)}
 
 
 def test_every_step_leads_to_the_next_level_toward_the_wish() -> None:
@@ -184,10 +184,10 @@ def test_every_step_leads_to_the_next_level_toward_the_wish() -> None:
             begin, end = STEPS[operation]
             assert case.phase is begin, case
             between = [level for level in LEVEL.values() if LEVEL[begin] < level < LEVEL[end]]
-            assert not between or operation is O.PROVISIONING, case  # a blank home needs no archive first
-            copied = operation is O.CREATE_EMPTY_ARCHIVE and case.source
+            assert not between or operation is Op.PROVISIONING, case  # a blank home needs no archive first
+            copied = operation is Op.CREATE_EMPTY_ARCHIVE and case.source
             assert copied or LEVEL[end] <= LEVEL[Phase(case.desired.value)], case
-        elif operation in (O.STOPPING, O.ARCHIVING):
+        elif operation in (Op.STOPPING, Op.ARCHIVING):
             assert case.desired in DOWN, case
 
 
@@ -195,7 +195,7 @@ def test_arrived_means_nothing_to_do() -> None:
     for case in cases(*LEVEL):
         at_rest = not case.leftover and (not case.instance.exists or case.phase is P.RUNNING)
         if case.phase.value == case.desired.value and at_rest:
-            assert case.planned is O.NONE, case
+            assert case.planned is Op.NONE, case
 
 
 def test_every_plan_says_why() -> None:
@@ -211,7 +211,7 @@ STRANGER = replace(b.NOTHING, volume=VolumeSeen(True, Incarnation("stranger")))
 @pytest.mark.parametrize("desired", [D.ARCHIVED, D.DELETED])
 def test_a_volume_that_nobody_made_is_no_leftover(phase: Phase, desired: Desired) -> None:
     row = b.workspace(now=b.status(phase=phase, archive_key=KEY), desired_state=desired)
-    assert next_operation(row, STRANGER).operation is O.NONE
+    assert next_operation(row, STRANGER).operation is Op.NONE
 
 
 @pytest.mark.parametrize(
@@ -220,17 +220,17 @@ def test_a_volume_that_nobody_made_is_no_leftover(phase: Phase, desired: Desired
     ids=["nothing seen", "no volume seen", "no instance seen"],
 )
 def test_of_a_deleted_workspace_nothing_is_done_unseen(seen: Seen) -> None:
-    assert next_operation(b.workspace(deleted_at=b.NOW), seen).operation is O.NONE
+    assert next_operation(b.workspace(deleted_at=b.NOW), seen).operation is Op.NONE
 
 
 @pytest.mark.parametrize(
     ("error", "purged", "operation", "may"),
     [
-        (None, False, O.NONE, False),
-        (ErrorReason.VOLUME_UNKNOWN, False, O.NONE, True),  # deleted from ERROR: whoever asked was told first
-        (None, True, O.NONE, True),
-        (ErrorReason.TIMEOUT, False, O.DELETING, False),  # an error on the way is no consent
-        (ErrorReason.TIMEOUT, True, O.DELETING, True),
+        (None, False, Op.NONE, False),
+        (ErrorReason.VOLUME_UNKNOWN, False, Op.NONE, True),  # deleted from ERROR: whoever asked was told first
+        (None, True, Op.NONE, True),
+        (ErrorReason.TIMEOUT, False, Op.DELETING, False),  # an error on the way is no consent
+        (ErrorReason.TIMEOUT, True, Op.DELETING, True),
     ],
 )
 def test_a_volume_that_nobody_made_goes_only_with_whoever_was_told(
@@ -239,10 +239,10 @@ def test_a_volume_that_nobody_made_goes_only_with_whoever_was_told(
     now = b.status(error_reason=error, operation=operation)
     row = b.workspace(now=now, deleted_at=b.NOW, purged_at=b.NOW if purged else None)
     assert may_delete_unknown(row) is may
-    if operation is O.NONE:
-        assert next_operation(row, STRANGER).operation is (O.DELETING if may else O.NONE)
+    if operation is Op.NONE:
+        assert next_operation(row, STRANGER).operation is (Op.DELETING if may else Op.NONE)
 
 
 def test_an_instance_beside_a_volume_that_nobody_made_still_goes() -> None:
     seen = replace(STRANGER, instance=b.running(b.OP))
-    assert next_operation(b.workspace(deleted_at=b.NOW), seen).operation is O.DELETING
+    assert next_operation(b.workspace(deleted_at=b.NOW), seen).operation is Op.DELETING

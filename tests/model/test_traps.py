@@ -25,6 +25,7 @@ from tests.model.traces import (
     until_about_to,
     until_at,
     until_error,
+    upcoming,
 )
 from tests.model.world import World
 
@@ -196,6 +197,8 @@ def test_8_a_deletion_still_pending_never_takes_the_new_home_with_it() -> None:
     world.tick("action hangs")  # accepted, and pending
     time_passes(world)
     until_error(world, ErrorReason.TIMEOUT)
+    world.ask_recover(RecoverFrom.VOLUME)
+    assert_in_error(world, ErrorReason.TIMEOUT)  # refused: that volume was moved on from
     world.ask_recover(RecoverFrom.AS_IS)
     for _ in range(5):
         world.tick("action hangs")
@@ -309,11 +312,12 @@ def test_13_a_start_that_lands_after_its_timeout_gets_no_endpoint_and_is_removed
     time_passes(world)
     world.tick()
     world.out.clear()
-    assert world.row.status.operation is Operation.STARTING, "no deadline runs during an outage"
+    world.tick("dies before action")
+    assert world.row.status.operation is Operation.STARTING, "no deadline ran during the outage"
     time_passes(world)
     until_error(world, ErrorReason.TIMEOUT)
     world.land_late()
-    assert world.instance is not None
+    assert upcoming(world) == a.RemoveInstance()
     world.tick()
     assert world.row.status.endpoint is None
     assert world.instance is None

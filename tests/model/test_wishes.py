@@ -1,11 +1,13 @@
 """Wishes: what may be asked for in which state, what it changes, and which kind of no one gets."""
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 
 from codehub.model.conditions import Condition, Conditions
+from codehub.model.phase import LEVEL
 from codehub.model.wishes import Refusal, RefusedBecause, delete, is_ready_to_delete, request_state, undelete
 from codehub.model.workspace import ArchiveKey, Desired, HomeContext, Operation, Phase, VolumeState, Wish, Workspace
 from tests.model import builders as b
@@ -32,21 +34,16 @@ def granted(answer: Wish | Refusal) -> Wish:
 # -- asking for a state ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.ARCHIVED, Phase.STANDBY, Phase.RUNNING])
-@pytest.mark.parametrize("before", REACHABLE)
-@pytest.mark.parametrize("desired", REACHABLE)
-def test_any_level_may_be_asked_for_while_nothing_is_in_progress(
-    phase: Phase, before: Desired, desired: Desired
-) -> None:
-    answer = granted(request_state(b.in_phase(phase, desired_state=before), desired, b.later(5)))
-    assert answer.desired_state is desired
-    assert answer.deleted_at is None
+def test_any_level_may_be_asked_for_while_nothing_is_in_progress() -> None:
+    for phase, before, desired in product(LEVEL, REACHABLE, REACHABLE):
+        answer = granted(request_state(b.in_phase(phase, desired_state=before), desired, b.later(5)))
+        assert (answer.desired_state, answer.deleted_at) == (desired, None), (phase, before, desired)
 
 
-@pytest.mark.parametrize("operation", BUSY)
-@pytest.mark.parametrize("desired", REACHABLE)
-def test_nothing_may_be_asked_for_during_an_operation(operation: Operation, desired: Desired) -> None:
-    assert kind(request_state(b.in_phase(Phase.STANDBY, operation), desired, b.NOW)) is CONFLICT
+def test_nothing_may_be_asked_for_during_an_operation() -> None:
+    for phase, operation, desired in product(LEVEL, BUSY, REACHABLE):
+        refused = kind(request_state(b.in_phase(phase, operation), desired, b.NOW))
+        assert refused is CONFLICT, (phase, operation, desired)
 
 
 @pytest.mark.parametrize("desired", REACHABLE)
@@ -59,12 +56,10 @@ def test_deleted_is_asked_for_only_by_delete(phase: Phase) -> None:
     assert kind(request_state(b.in_phase(phase), Desired.DELETED, b.NOW)) is CONFLICT
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("desired", REACHABLE)
-@pytest.mark.parametrize("deleted_at", [None, b.NOW], ids=["on its way", "deleted"])
-def test_while_it_is_to_be_deleted_only_undelete_changes_that(phase: Phase, desired: Desired, deleted_at: Any) -> None:
-    row = b.in_phase(phase, desired_state=Desired.DELETED, deleted_at=deleted_at)
-    assert kind(request_state(row, desired, b.NOW)) is CONFLICT
+def test_while_it_is_to_be_deleted_only_undelete_changes_that() -> None:
+    for phase, desired, deleted_at in product(Phase, REACHABLE, (None, b.NOW)):
+        row = b.in_phase(phase, desired_state=Desired.DELETED, deleted_at=deleted_at)
+        assert kind(request_state(row, desired, b.NOW)) is CONFLICT, (phase, desired, deleted_at)
 
 
 def test_starting_counts_as_access_and_stopping_does_not() -> None:
@@ -124,17 +119,13 @@ def test_an_error_on_the_way_down_waits_for_a_second_delete() -> None:
     assert granted(delete(row, b.later(60))).deleted_at == b.later(60)
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("desired", Desired)
-@pytest.mark.parametrize("operation", [Operation.NONE, Operation.ARCHIVING, Operation.STOPPING])
-@pytest.mark.parametrize("deleted_at", [None, b.NOW])
-def test_the_coordinator_sets_deleted_at_once_it_has_stepped_down(
-    phase: Phase, desired: Desired, operation: Operation, deleted_at: Any
-) -> None:
-    row = b.in_phase(phase, operation, desired_state=desired, deleted_at=deleted_at)
-    arrived = (desired, operation, deleted_at) == (Desired.DELETED, Operation.NONE, None)
-    # PENDING: a recovery from a blank home left nothing to keep.
-    assert is_ready_to_delete(row) is (arrived and phase in (Phase.ARCHIVED, Phase.PENDING))
+def test_the_coordinator_sets_deleted_at_once_it_has_stepped_down() -> None:
+    for phase, desired, operation, deleted_at in product(Phase, Desired, Operation, (None, b.NOW)):
+        row = b.in_phase(phase, operation, desired_state=desired, deleted_at=deleted_at)
+        arrived = (desired, operation, deleted_at) == (Desired.DELETED, Operation.NONE, None)
+        # PENDING: a recovery from a blank home left nothing to keep.
+        expected = arrived and phase in (Phase.ARCHIVED, Phase.PENDING)
+        assert is_ready_to_delete(row) is expected, (phase, desired, operation, deleted_at)
 
 
 # -- undeleting -----------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class World:
         self.late: list[a.Action] = []  # calls that hang and land later
         self.paused: list[tuple[Workspace, Decision]] = []  # an old leader's, committed or not
         self.out: set[str] = set()
-        self.reachable_since: datetime = self.now
+        self.deadline_from: datetime = self.now
         self.rules = Rules()
         self.problems: list[str] = []
         self.acted = False  # whether the last tick asked a driver for anything
@@ -104,7 +104,7 @@ class World:
             archive=self._see_archive(status.archive_key, store_out),
             op_archive=self._see_archive(op_key, store_out),
             store_out=store_out,
-            reachable_since=self.reachable_since,
+            deadline_from=self.deadline_from,
         )
 
     def _see_instance(self) -> InstanceSeen:
@@ -137,7 +137,7 @@ class World:
     def tick(self, how: str = "well") -> None:
         """One tick: look, decide, commit, act. `how` names where it goes wrong."""
         self.now += timedelta(seconds=2)
-        self.reachable_since = self.now if self.out else self.reachable_since
+        self.deadline_from = self.now if self.out else self.deadline_from
         if is_ready_to_delete(self.row):
             self._set_wish(delete(self.row, self.now))
         seen = self.look()
@@ -311,7 +311,7 @@ class World:
     def _when_honoured(self, before: Workspace) -> None:
         """A recovery was honoured, now or when an outage ended: what the user expects to find is what they chose."""
         request, status = self.row.wish.recover_request, self.row.status
-        if request is None or status.recover_handled_id == before.status.recover_handled_id:
+        if request is None or before.wish.deleted_at or status.recover_handled_id == before.status.recover_handled_id:
             return
         if (status.home_ctx, status.archive_key) == (before.status.home_ctx, before.status.archive_key):
             return  # refused, or only cleared

@@ -74,6 +74,36 @@ async def test_a_dependency_that_hangs_does_not_hang_the_answer(
     assert "No answer" in answer.json()["dependencies"]["postgresql"]["detail"]
 
 
+async def test_a_check_that_breaks_is_a_dependency_that_is_down(
+    client: httpx.AsyncClient, checks: dict[str, health.Check]
+) -> None:
+    async def broken() -> None:
+        raise TypeError("inside")
+
+    checks["redis"] = broken
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert "inside" not in answer.text
+
+
+async def test_a_scrape_alone_knows_the_state_of_the_dependencies(
+    client: httpx.AsyncClient, checks: dict[str, health.Check]
+) -> None:
+    assert 'codehub_dependency_up{name="redis"} 1.0' in (await client.get("/metrics")).text
+    checks["redis"] = down
+    assert 'codehub_dependency_up{name="redis"} 0.0' in (await client.get("/metrics")).text
+
+
+async def test_a_bug_is_counted(app: FastAPI, client: httpx.AsyncClient) -> None:
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError
+
+    await client.get("/broken")
+    metrics = (await client.get("/metrics")).text
+    assert 'codehub_http_requests_total{method="GET",route="/broken",status="500"} 1.0' in metrics
+
+
 async def test_metrics_show_the_dependencies_and_the_requests(
     client: httpx.AsyncClient, checks: dict[str, health.Check]
 ) -> None:
@@ -94,8 +124,16 @@ async def test_the_first_page_answers_and_shows_the_state(
     assert "redis: down" in (await client.get("/")).text
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nope", 404), ("POST", "/healthz", 405)])
-async def test_an_error_has_one_shape(client: httpx.AsyncClient, method: str, path: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/nope", 404), ("POST", "/healthz", 405), ("GET", "/number?n=x", 422)]
+)
+async def test_an_error_has_one_shape(
+    app: FastAPI, client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    @app.get("/number")
+    async def number(n: int) -> int:
+        return n
+
     answer = await client.request(method, path)
     assert answer.status_code == status
     assert set(answer.json()["error"]) == {"code", "message"}

@@ -9,6 +9,7 @@ import contextlib
 import signal
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
@@ -48,8 +49,8 @@ async def _until_signalled(settings: Settings) -> None:
         nonlocal stopped
         if not stopped:
             stopped = True
-            _say("Stopping …")
             work.cancel()
+            _say("Stopping …")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
@@ -92,7 +93,7 @@ async def _dependencies(settings: Settings, data_dir: DataDir) -> AsyncIterator[
         assert database_url is not None
         assert redis_url is not None
         _say("Preparing the database …")
-        await asyncio.to_thread(migrate.upgrade, database_url)
+        await _migrate(database_url)
         async with (
             open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
             open_redis(redis_url) as redis,
@@ -102,6 +103,18 @@ async def _dependencies(settings: Settings, data_dir: DataDir) -> AsyncIterator[
                 "redis": lambda: ping_redis(redis),
             }
             yield _Dependencies(checks, lambda: asyncio.ensure_future(servers.failed()))
+
+
+async def _migrate(database_url: str) -> None:
+    """Migrate in a thread. A stop is heard between two steps; one that has begun is finished or rolled back first."""
+    stop = threading.Event()
+    work = asyncio.create_task(asyncio.to_thread(migrate.upgrade, database_url, stop=stop))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait({work})
+        raise
 
 
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
@@ -132,6 +145,7 @@ def _url(secret: SecretStr | None) -> str | None:
 
 
 def _say(line: str) -> None:
-    """Progress is for the person at the terminal; it is not a log."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+    """Progress is for the person at the terminal; it is not a log. When nobody reads it any more, work goes on."""
+    with contextlib.suppress(OSError, ValueError):  # a character that the terminal lacks is a ValueError
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()

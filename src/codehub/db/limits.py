@@ -22,7 +22,8 @@ _INSTANCE_EXISTS = SQL("""(
 # What counts: desired RUNNING and neither deleted nor ERROR, or an instance that exists. Split by phase into disjoint
 # sets, each inside a partial index. The split is complete because phase is derived from the conditions: a container
 # that is ready makes its row RUNNING, ERROR or (deleted) DELETING, and a row that is neither RUNNING nor ERROR and
-# is to run, or is being started or stopped, is one that the reconcile index holds.
+# is to run, or is being started or stopped, is one that the reconcile index holds. (A dead container beside a row that
+# is converged is not counted: it uses nothing, and the next sweep removes it.)
 COUNT_RUNNING = SQL("""
 SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*)
 FROM (
@@ -34,7 +35,10 @@ FROM (
       AND (desired_state = 'RUNNING' OR {INSTANCE_EXISTS})
     UNION ALL
     SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_error
-    WHERE deleted_at IS NULL AND phase = 'ERROR' AND {INSTANCE_EXISTS}
+    WHERE deleted_at IS NULL AND phase = 'ERROR'
+      AND ({INSTANCE_EXISTS}
+           OR (desired_state = 'RUNNING' AND recover_request IS NOT NULL  -- it is about to leave ERROR
+               AND recover_request ->> 'id' IS DISTINCT FROM recover_handled_id::text))
     UNION ALL
     SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_deleting
     WHERE deleted_at IS NOT NULL AND phase <> 'DELETED' AND {INSTANCE_EXISTS}

@@ -7,6 +7,7 @@ before anything is touched. Whatever goes wrong is a `StartError` of one line th
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ log = logging.getLogger(__name__)
 MIGRATIONS = Path(__file__).parent / "migrations"
 _CONNECT_SECONDS = 10
 _OTHERS_SECONDS = 300  # how long to wait for another process that is migrating
+_ASK_AGAIN_SECONDS = 0.2
 _LOCK_SECONDS = 30  # how long one statement may wait for a table that someone is using
 _STATEMENT_SECONDS = 600
 
@@ -37,16 +39,20 @@ NEWEST = "head"
 _one_at_a_time = threading.Lock()
 
 
-def upgrade(database_url: str, target: str = NEWEST) -> None:
-    """Run every pending revision up to `target`; does nothing on a database that is up to date."""
+def upgrade(database_url: str, target: str = NEWEST, *, stop: threading.Event | None = None) -> None:
+    """Run every pending revision up to `target`; does nothing on a database that is up to date.
+
+    `stop` ends the wait for another process that is migrating, and nothing is begun once it is set.
+    """
+    stop = stop or threading.Event()
     script = ScriptDirectory(str(MIGRATIONS))
     wanted = _revision(script, target)
     with _connection(database_url) as raw:
         if _is_at(_stored_version(raw), wanted, script):
             return
-        _wait_for_others(raw)
+        _wait_for_others(raw, stop)
         found = _stored_version(raw)  # another process may have migrated meanwhile
-        if not _is_at(found, wanted, script):
+        if not stop.is_set() and not _is_at(found, wanted, script):
             log.info("migrating the database from schema version %s to %s", found or "none", wanted)
             with _one_at_a_time:
                 _run(raw, script, wanted)
@@ -98,7 +104,8 @@ def _connection(database_url: str) -> Iterator[psycopg.Connection]:
     try:
         # timezone: M1's timestamps have none and are read as UTC.
         raw.execute("SET timezone = 'UTC'")
-        _set_timeouts(raw, lock=_LOCK_SECONDS)
+        raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{_LOCK_SECONDS}s"))
+        raw.execute(sql.SQL("SET statement_timeout = {}").format(f"{_STATEMENT_SECONDS}s"))
         yield raw
     except psycopg.Error as error:
         raise _migration_error(error) from error
@@ -106,22 +113,17 @@ def _connection(database_url: str) -> Iterator[psycopg.Connection]:
         raw.close()
 
 
-def _set_timeouts(raw: psycopg.Connection, *, lock: int) -> None:
-    raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{lock}s"))
-    raw.execute(sql.SQL("SET statement_timeout = {}").format(f"{max(lock, _STATEMENT_SECONDS)}s"))
-
-
-def _wait_for_others(raw: psycopg.Connection) -> None:
+def _wait_for_others(raw: psycopg.Connection, stop: threading.Event) -> None:
     """Take the migration lock; it goes with the session, so it cannot outlive this process."""
-    _set_timeouts(raw, lock=_OTHERS_SECONDS)
-    try:
-        raw.execute("SELECT pg_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)])
-    except psycopg.errors.LockNotAvailable:
-        raise StartError(
-            f"Another process has been migrating the database for {_OTHERS_SECONDS} seconds.",
-            "Wait for it to finish, or end it, and start again.",
-        ) from None
-    _set_timeouts(raw, lock=_LOCK_SECONDS)
+    until = time.monotonic() + _OTHERS_SECONDS
+    while raw.execute("SELECT pg_try_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)]).fetchone() != (True,):
+        if time.monotonic() > until:
+            raise StartError(
+                f"Another process has been migrating the database for {_OTHERS_SECONDS} seconds.",
+                "Wait for it to finish, or end it, and start again.",
+            )
+        if stop.wait(_ASK_AGAIN_SECONDS):
+            return
 
 
 def _run(raw: psycopg.Connection, script: ScriptDirectory, wanted: str) -> None:
@@ -153,5 +155,7 @@ def _migration_error(error: psycopg.Error) -> StartError:
             "The database could not be migrated, because something else is using its tables.",
             "Stop every other CodeHub process and start again; nothing was changed.",
         )
+    log.error("a migration failed", exc_info=error)
     what = error.diag.message_primary or type(error).__name__
-    return StartError(f"The database could not be migrated: {what}.", "Nothing was changed; the log has the details.")
+    detail = f" ({error.diag.message_detail})" if error.diag.message_detail else ""
+    return StartError(f"The database could not be migrated: {what}{detail}.", "Nothing was changed.")

@@ -4,15 +4,20 @@ Each query walks partial indexes (0005), so its cost follows what it returns, no
 All of them page by id: give the last id of one page as `after` to get the next.
 """
 
+import logging
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from psycopg import AsyncCursor
+from psycopg.rows import TupleRow
 from psycopg.sql import SQL
 
 from codehub.db.pool import Connection
 from codehub.db.rows import COLUMNS, workspace_of
 from codehub.model.workspace import Workspace, WorkspaceId
+
+log = logging.getLogger(__name__)
 
 _BEFORE_ALL = WorkspaceId(UUID(int=0))
 
@@ -37,7 +42,7 @@ SELECT {COLUMNS} FROM (
     UNION ALL
     (SELECT * FROM workspaces  -- idx_workspaces_error
      WHERE deleted_at IS NULL AND phase = 'ERROR'
-       AND recover_request IS NOT NULL AND (recover_request ->> 'id')::uuid IS DISTINCT FROM recover_handled_id
+       AND recover_request IS NOT NULL AND recover_request ->> 'id' IS DISTINCT FROM recover_handled_id::text
        AND id > %(after)s
      ORDER BY id LIMIT %(limit)s)
 ) AS needing
@@ -69,7 +74,7 @@ async def needing_work(
 ) -> Sequence[Workspace]:
     """Workspaces with a wish, an operation, a deletion or a recovery to attend to."""
     cursor = await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after})
-    return [workspace_of(row) async for row in cursor]
+    return await _mapped(cursor)
 
 
 async def sweep(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequence[Workspace]:
@@ -78,16 +83,27 @@ async def sweep(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequ
     A slice shorter than `limit` is the last one: begin again with None.
     """
     cursor = await conn.execute(SWEEP, [after or _BEFORE_ALL, limit])
-    return [workspace_of(row) async for row in cursor]
+    return await _mapped(cursor)
 
 
 async def by_ids(conn: Connection, ids: Collection[WorkspaceId]) -> Sequence[Workspace]:
     """These workspaces, as far as they exist."""
     cursor = await conn.execute(BY_IDS, [list(ids)])
-    return [workspace_of(row) async for row in cursor]
+    return await _mapped(cursor)
 
 
 async def ttl_candidates(conn: Connection, limit: int) -> Sequence[Workspace]:
     """Workspaces whose TTL has run out by the database's clock, longest in their phase first (SPEC section 7)."""
     cursor = await conn.execute(TTL_CANDIDATES, [limit])
-    return [workspace_of(row) async for row in cursor]
+    return await _mapped(cursor)
+
+
+async def _mapped(cursor: AsyncCursor[TupleRow]) -> Sequence[Workspace]:
+    """A row that this version cannot read (a newer one wrote it) is left alone; the others are not held up by it."""
+    found = []
+    async for row in cursor:
+        try:
+            found.append(workspace_of(row))
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("workspace %s cannot be read by this version: %s", row[0], error)
+    return found

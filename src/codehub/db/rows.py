@@ -120,6 +120,7 @@ def home_context_of(stored: dict[str, Any]) -> HomeContext:
         restore_marker=None if marker is None else ArchiveKey(marker),
         retired=tuple(Incarnation(retired) for retired in stored.get("retired", ())),
         instance_op=None if instance_op is None else OpId(UUID(instance_op)),
+        blank=bool(stored.get("blank", False)),
     )
 
 
@@ -131,6 +132,7 @@ def home_context_json(home: HomeContext) -> dict[str, Any]:
         "restore_marker": home.restore_marker,
         "retired": list(home.retired),
         "instance_op": None if home.instance_op is None else str(home.instance_op),
+        "blank": home.blank,
     }
 
 

@@ -71,7 +71,8 @@ EXPIRE = SQL("""
 # The rows are locked in the order of their ids, like every bulk write, so that two of them cannot deadlock.
 TOUCH_ACCESS = """
 WITH visited AS MATERIALIZED (
-    SELECT * FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS visit (id, at)
+    SELECT id, least(at, now()) AS at  -- a proxy's clock may be ahead; ours decides
+    FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS visit (id, at)
 ), locked AS MATERIALIZED (
     SELECT w.id, visited.at FROM workspaces w JOIN visited USING (id) ORDER BY w.id FOR NO KEY UPDATE OF w
 )

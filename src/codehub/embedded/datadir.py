@@ -56,7 +56,11 @@ class DataDir:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Create the folder if need be and lock it, or say in one line why that is impossible."""
-        path = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - resolve() below needs a folder that exists
+        try:
+            path = path.expanduser()
+        except RuntimeError:
+            raise StartError(f"{path} names the home of a user who does not exist.", OTHER_FOLDER) from None
+        path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() below needs a folder that exists
         try:
             _make(path, 0o711 if os.geteuid() == 0 else 0o700)
             path = path.resolve()

@@ -10,7 +10,7 @@ from datetime import datetime
 from codehub.model.observation import Seen
 from codehub.model.observe import is_unknown
 from codehub.model.plan import may_delete_unknown
-from codehub.model.workspace import HomeContext, Operation, OpId, Phase, Status, VolumeState, Workspace
+from codehub.model.workspace import UNLABELLED, HomeContext, Operation, OpId, Phase, Status, VolumeState, Workspace
 
 
 def is_complete(workspace: Workspace, seen: Seen) -> bool:
@@ -50,7 +50,10 @@ def completed(workspace: Workspace, seen: Seen) -> Status:
     error_count = 0
     match status.operation:
         case Operation.PROVISIONING | Operation.RESTORING:
-            home = replace(home, volume=VolumeState.LIVE, uid=seen.volume.uid if seen.volume else None)
+            # Many volumes are unlabelled: a later one may be a person's, so that incarnation is not kept as ours.
+            retired = tuple(each for each in home.retired if each != UNLABELLED)
+            uid = seen.volume.uid if seen.volume else None
+            home = replace(home, volume=VolumeState.LIVE, uid=uid, retired=retired)
         case Operation.ARCHIVING | Operation.DELETING:
             home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)
         case Operation.STOPPING:

@@ -108,13 +108,21 @@ def _stored(condition: Condition) -> dict[str, Any]:
     }
 
 
-def _condition(stored: Mapping[str, Any] | None, *, default: bool) -> Condition:
-    if not stored:
+def _condition(stored: object, *, default: bool) -> Condition:
+    """One condition as stored; whatever is not what it should be takes its default."""
+    if not isinstance(stored, Mapping):
         return Condition(status=default)
-    since = stored.get("last_transition_time")
+    status, reason, message = stored.get("status"), stored.get("reason"), stored.get("message")
     return Condition(
-        status=bool(stored.get("status", default)),
-        reason=str(stored.get("reason", NOT_OBSERVED)),
-        message=str(stored.get("message", "")),
-        last_transition_time=datetime.fromisoformat(since) if since else None,
+        status=status if isinstance(status, bool) else default,
+        reason=reason if isinstance(reason, str) else NOT_OBSERVED,
+        message=message if isinstance(message, str) else "",
+        last_transition_time=_time(stored.get("last_transition_time")),
     )
+
+
+def _time(stored: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(stored) if isinstance(stored, str) else None
+    except ValueError:
+        return None

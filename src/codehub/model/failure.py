@@ -73,13 +73,21 @@ def outage_backoff(waiting_for: timedelta) -> timedelta:
 
 
 def after_failure(workspace: Workspace, fault: Fault, now: datetime) -> Status:
-    """The status after an attempt failed: what is counted, and when the next attempt may be made.
+    """The status after an action failed: what is counted, and when the next attempt may be made.
 
     It never ends an operation: whether the failure is terminal is for `ending_fault` to say at the next tick, which
-    also sees to it that no job of the operation is left.
+    also sees to it that no job of the operation is left. What fails outside an operation is tidying up: it is tried
+    again, and changes nothing about the error that a person is to answer.
     """
-    if is_terminal(workspace.status.error_reason):
-        return replace(workspace.status, retry_at=now + FIRST_DELAY)  # tidying up failed: the error itself stays
+    status = workspace.status
+    ending = is_terminal(status.error_reason) and workspace.wish.deleted_at is None
+    if status.operation is Operation.NONE or ending:
+        return replace(status, retry_at=now + FIRST_DELAY)
+    return counted(workspace, fault, now)
+
+
+def counted(workspace: Workspace, fault: Fault, now: datetime) -> Status:
+    """The status after one more failed attempt of what the workspace is to do; an outage is not counted."""
     healthy = replace(workspace.status.conditions.healthy, message=fault.message)
     status = replace(
         workspace.status,
@@ -100,7 +108,9 @@ def ending_fault(workspace: Workspace, rules: Rules) -> Fault | None:
     if workspace.wish.deleted_at is not None or reason is None or reason is ErrorReason.UNREACHABLE:
         return None
     if reason in TERMINAL:
-        return Fault(reason, "")
+        # Once it is judged, the message is health's and begins with the cause.
+        known = status.conditions.healthy.reason == reason
+        return Fault(reason, "" if known else status.conditions.healthy.message)
     if status.error_count >= rules.max_retry:
         return Fault(ErrorReason.RETRY_EXCEEDED, status.conditions.healthy.message)
     return None

@@ -33,7 +33,6 @@ class KnownWorkspace:
     deleted_at: datetime | None = None
     purged_at: datetime | None = None
     source_archive: ArchiveKey | None = None
-    source_copied: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ def protected_keys(known: Iterable[KnownWorkspace], now: datetime, rules: GcRule
     """Every key that some row still needs."""
     keys: set[ArchiveKey] = set()
     for row in known:
-        if row.source_archive is not None and not row.source_copied and row.deleted_at is None:
-            keys.add(row.source_archive)
+        if row.source_archive is not None and row.archive_key is None and row.deleted_at is None:
+            keys.add(row.source_archive)  # until it was copied: then the row has an archive of its own
         if row.deleted_at is None:
             if row.op_id is not None:
                 keys.add(archive_key(row.id, row.op_id))
@@ -81,8 +80,13 @@ def plan(
     rules: GcRules,
     *,
     override: bool = False,
+    unknown_too: bool = False,
 ) -> GcPlan:
-    """Sort what was found into keep, wait and delete. `timers` says since when a key has been an orphan."""
+    """Sort what was found into keep, wait and delete. `timers` says since when a key has been an orphan.
+
+    `override` and `unknown_too` are an administrator's words: delete although it looks implausible; delete also keys
+    of workspaces that the database does not know.
+    """
     protected = protected_keys(known, now, rules) | _newest_of_the_living(found, known)
     ids = {row.id for row in known}
     ours: dict[ArchiveKey, WorkspaceId] = {}
@@ -93,7 +97,7 @@ def plan(
         except InvalidName:
             foreign.append(archive.key)
             continue
-        if name.workspace_id in ids:
+        if name.workspace_id in ids or unknown_too:
             ours[ArchiveKey(archive.key)] = name.workspace_id
         else:
             foreign.append(archive.key)

@@ -53,7 +53,7 @@ def judge(conditions: Conditions, error_reason: ErrorReason | None, now: datetim
         message = kept or f"{detail} {ADVICE[error_reason]}".strip()
         return before.seen_as(False, error_reason, message, now)
     # While something is being retried, the message names its last failure.
-    message = before.message if error_reason is not None else "All is well."
+    message = before.message if error_reason is not None else _all_is_well(conditions)
     return before.seen_as(True, c.ALL_CONDITIONS_MET, message, now)
 
 
@@ -75,6 +75,12 @@ def lasting_fault(workspace: Workspace, seen: Seen) -> Fault | None:
     if conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS and not conditions.volume_ready.status:
         return _fault(_archive_error(conditions))
     return None
+
+
+def _all_is_well(conditions: Conditions) -> str:
+    if conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS:
+        return "The last archive is lost; the home itself is whole, and the next archive replaces it."
+    return "All is well."
 
 
 def _archive_error(conditions: Conditions) -> ErrorReason:

@@ -94,7 +94,9 @@ class Seen:
     op_archive: ArchiveSeen | None = None  # of the key that the current op_id would have
     jobs: tuple[JobSeen, ...] | None = None
     store_out: bool = False  # the archive store is known to be out: nothing that needs it is started
-    reachable_since: datetime | None = None  # end of its drivers' last outage: no deadline ran before
+    # No deadline ran before this: the end of its drivers' last outage, the moment this leader began to look, or the
+    # last progress of its job, also of one that is gone by now.
+    deadline_from: datetime | None = None
 
     def job(self, op_id: OpId | None) -> JobSeen | None:
         return next((job for job in self.jobs or () if job.op_id == op_id), None)

@@ -7,6 +7,7 @@ ARCHIVED".
 
 from dataclasses import dataclass
 
+from codehub.model.failure import is_terminal
 from codehub.model.observation import InstanceSeen, Seen
 from codehub.model.observe import is_leftover, is_unknown
 from codehub.model.workspace import Desired, Operation, Phase, Workspace
@@ -52,7 +53,7 @@ def _plan_pending(workspace: Workspace, desired: Desired) -> Plan:
         return Plan(Operation.NONE, "its archive must be found first")
     if desired is Desired.DELETED:
         return Plan(Operation.NONE, "it has nothing to keep and is about to be deleted")
-    if workspace.source_archive is not None:
+    if workspace.source_archive is not None and not workspace.status.home_ctx.blank:
         return Plan(Operation.CREATE_EMPTY_ARCHIVE, "it begins as a copy of another archive")
     if desired is Desired.ARCHIVED:
         return Plan(Operation.CREATE_EMPTY_ARCHIVE, "it should be ARCHIVED, and has no home yet")
@@ -73,7 +74,7 @@ def _plan_deleted(workspace: Workspace, seen: Seen) -> Plan:
 
 def may_delete_unknown(workspace: Workspace) -> bool:
     """Whether whoever deleted the workspace was told of its state first: from ERROR, or by a purge."""
-    from_error = workspace.status.error_reason is not None and workspace.status.operation is Operation.NONE
+    from_error = is_terminal(workspace.status.error_reason) and workspace.status.operation is Operation.NONE
     return from_error or workspace.wish.purged_at is not None
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from codehub.model import conditions as c
 from codehub.model.observation import Seen, VolumeSeen
 from codehub.model.observe import is_live
+from codehub.model.suspicion import is_volume_lost
 from codehub.model.workspace import (
     MAX_RETIRED,
     HomeContext,
@@ -34,6 +35,8 @@ def honour(workspace: Workspace, seen: Seen) -> Status:
     request = workspace.wish.recover_request
     if request is None or not is_pending(workspace) or seen.volume is None:
         return status
+    if is_volume_lost(workspace, seen) is None:
+        return status  # whether the home is really gone must be looked at directly first
     handled = replace(status, recover_handled_id=request.id)
     overtaken = workspace.wish.deleted_at is not None or status.phase is not Phase.ERROR
     if overtaken or request.answers != status.error_reason:
@@ -62,6 +65,9 @@ def is_refused(status: Status, source: RecoverFrom, *, forced: bool) -> str | No
         return "There is no volume to recover from."
     if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.RESTORE_INCOMPLETE:
         return "The volume was only partly restored. Recover from the archive."
+    given_up = status.home_ctx.volume is not VolumeState.CONDEMNED
+    if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.VOLUME_CONDEMNED and given_up:
+        return "The volume is an old one that was given up. Recover from the archive or from a blank home."
     if source is RecoverFrom.VOLUME and _is_condemned_with_archive(status):
         return "The volume may be partly deleted, and its archive is intact. Recover from the archive."
     return None
@@ -81,18 +87,25 @@ def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen)
                 return None
             if not volume.exists:
                 return None
-            return replace(
-                home, volume=VolumeState.LIVE, incarnation=volume.incarnation, uid=volume.uid, restore_marker=None
+            if is_live(home, volume):
+                return replace(home, uid=volume.uid, restore_marker=None)
+            return HomeContext(
+                volume=VolumeState.LIVE,
+                incarnation=volume.incarnation,
+                uid=volume.uid,
+                retired=home.retired,
+                blank=home.blank,
             )
         case RecoverFrom.ARCHIVE | RecoverFrom.BLANK:
             if request.source is RecoverFrom.ARCHIVE and status.archive_key is None:
                 return None
             if is_live(home, volume) and not request.forced:
                 return None
-            return _given_up(home, volume, forced=request.forced)
+            blank = request.source is RecoverFrom.BLANK
+            return _given_up(home, volume, forced=request.forced, blank=blank)
 
 
-def _given_up(home: HomeContext, volume: VolumeSeen, *, forced: bool) -> HomeContext:
+def _given_up(home: HomeContext, volume: VolumeSeen, *, forced: bool, blank: bool) -> HomeContext:
     """The home without its volume. A volume that was lost may yet come back: only a forced one may be removed then."""
     retired = home.retired
     lost = home.volume is VolumeState.LIVE and not is_live(home, volume)
@@ -100,7 +113,8 @@ def _given_up(home: HomeContext, volume: VolumeSeen, *, forced: bool) -> HomeCon
         retired = (*retired, home.incarnation)
     if forced and volume.exists:
         retired = (*retired, volume.incarnation)
-    return HomeContext(retired=retired[-MAX_RETIRED:], instance_op=home.instance_op)
+    # No instance_op: one that still runs has the old home, so nobody asked for it any more.
+    return HomeContext(retired=retired[-MAX_RETIRED:], blank=blank or home.blank)
 
 
 def _is_condemned_with_archive(status: Status) -> bool:

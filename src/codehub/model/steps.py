@@ -42,6 +42,7 @@ class Change:
 
     status: Status
     why: str
+    action: Action | None = None  # safe whatever the status: taken once it is committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ def _archiving(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpI
     if seen.instance.exists:
         # It may have written after the archive was made: that archive no longer counts.
         if job is not None or seen.op_archive is not ArchiveSeen.MISSING:
-            return Change(_begun_again(status, now, fresh_op_id), "a container appeared: the archive is made anew")
+            anew = _begun_again(status, now, fresh_op_id)
+            return Change(anew, "a container appeared: the archive is made anew", a.RemoveInstance())
         return Act(a.RemoveInstance(), "no container may run while its home is archived")
     if job is not None and job.state is JobState.RUNNING:
         return Wait("the home is being archived")

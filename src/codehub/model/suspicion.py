@@ -48,8 +48,10 @@ def _is_not_archived(workspace: Workspace, seen: Seen) -> bool | None:
     """Of a home that vanished: False would mean that it is whole in the archive of the ARCHIVING in progress."""
     if workspace.status.operation is not Operation.ARCHIVING:
         return True
+    if seen.instance is not None and seen.instance.exists:
+        return True  # it may have written after the archive was made
     job = seen.job(workspace.status.op_id)
-    if seen.jobs is None or (job is not None and job.state is JobState.RUNNING):
+    if seen.instance is None or seen.jobs is None or (job is not None and job.state is JobState.RUNNING):
         return None
     if seen.op_archive in (ArchiveSeen.MISSING, ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):
         return True

@@ -14,7 +14,7 @@ from codehub.model import actions as a
 from codehub.model import conditions as c
 from codehub.model.actions import Action
 from codehub.model.completion import completed, is_complete, started
-from codehub.model.failure import Fault, Rules, after_failure, ending_fault, is_waiting
+from codehub.model.failure import Fault, Rules, after_failure, counted, ending_fault, is_waiting
 from codehub.model.health import judge, lasting_fault
 from codehub.model.observation import ArchiveSeen, Seen
 from codehub.model.observe import is_asked_for, observe
@@ -22,7 +22,8 @@ from codehub.model.phase import calculate_phase
 from codehub.model.plan import next_operation
 from codehub.model.recovery import honour
 from codehub.model.steps import Act, Change, Wait, next_step
-from codehub.model.workspace import Desired, ErrorReason, Operation, OpId, Phase, Status, Workspace
+from codehub.model.suspicion import is_volume_lost
+from codehub.model.workspace import Desired, ErrorReason, Operation, OpId, Phase, Status, VolumeState, Workspace
 
 OBSERVED_AT_EVERY = timedelta(minutes=5)  # an observation that changes nothing is noted this rarely
 
@@ -89,28 +90,44 @@ def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, ru
 def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Decision:
     status = _derived(looked, looked.status, seen, now)
     looked = _with(looked, status)
-    if seen.jobs:
+    if seen.jobs and not is_waiting(status, now):
         return Decision(status, a.RemoveJob(seen.jobs[0].op_id), "a job without an operation must be gone first")
     if seen.jobs is None or seen.instance is None or seen.volume is None:
         return Decision(status, None, "what is there could not be looked at")
+    if seen.jobs:
+        return Decision(status, None, "it waits before the next attempt")
+    if looked.wish.deleted_at is None and is_volume_lost(looked, seen) is None:
+        return Decision(status, None, "whether its home is there must be looked at directly first")
     if is_waiting(status, now):
         return Decision(status, None, "it waits before the next attempt")
     plan = next_operation(looked, seen)
     if plan.operation is Operation.NONE:
-        return Decision(status, None, plan.why)
+        return Decision(_forgotten(looked, seen), None, plan.why)
     if plan.operation in _NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
         return Decision(status, None, "the archive store is out")
     begun = started(looked, plan.operation, seen, now, fresh_op_id)
     return Decision(_derived(looked, begun, seen, now), None, plan.why)
 
 
+def _forgotten(looked: Workspace, seen: Seen) -> Status:
+    """Of a deleted workspace nothing is left to remember, once nothing is left: an undelete starts from the archive."""
+    status = looked.status
+    gone = seen.volume is not None and not seen.volume.exists and seen.volume.confirmed
+    if looked.wish.deleted_at is None or not gone:
+        return status
+    return replace(status, home_ctx=replace(status.home_ctx, volume=VolumeState.NONE, uid=None, restore_marker=None))
+
+
 def _proceed(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Decision:
     match next_step(looked, seen, now, fresh_op_id):
         case Act(action, why):
-            return Decision(_derived(looked, looked.status, seen, now), action, why)
+            status = looked.status
+            if isinstance(action, a.StartArchiveJob | a.StartRestoreJob):
+                status = replace(status, retry_at=None)  # a new attempt: its failure is to be counted
+            return Decision(_derived(looked, status, seen, now), action, why)
         case Wait(why):
             return Decision(_derived(looked, looked.status, seen, now), None, why)
-        case Change(changed, why):
+        case Change(changed, why, action):
             if changed.archive_key != looked.status.archive_key:
                 seen = replace(seen, archive=seen.op_archive)  # what was verified is now the archive of record
             changed_workspace = _with(looked, changed)
@@ -118,11 +135,13 @@ def _proceed(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) ->
             changed_workspace = _with(looked, changed)
             if is_complete(changed_workspace, seen):
                 changed = completed(changed_workspace, seen)
-            return Decision(_derived(looked, changed, seen, now), None, why)
+            return Decision(_derived(looked, changed, seen, now), action, why)
         case Fault() as fault:
-            failed = after_failure(looked, fault, now)
-            job = seen.job(failed.op_id)
+            job = seen.job(looked.status.op_id)
             remove = a.RemoveJob(job.op_id) if job else None  # the next attempt starts without it
+            # A pause means that this failure was counted already, and its job is still there.
+            again = job is not None and looked.status.retry_at is not None
+            failed = looked.status if again else after_failure(looked, fault, now)
             return Decision(_derived(looked, failed, seen, now), remove, fault.message)
 
 
@@ -132,7 +151,8 @@ def _end_in_error(looked: Workspace, seen: Seen, fault: Fault, now: datetime) ->
     home = status.home_ctx
     if status.operation is Operation.STARTING:
         home = replace(home, instance_op=None)  # so that its instance is removed, now or when it lands late
-    detail = fault.message if status.error_reason is not fault.reason else ""
+    detail = fault.message
+    pausing = status.operation is Operation.NONE and is_waiting(status, now)  # tidying up failed a moment ago
     failed = replace(
         status,
         operation=Operation.NONE,
@@ -140,10 +160,11 @@ def _end_in_error(looked: Workspace, seen: Seen, fault: Fault, now: datetime) ->
         home_ctx=home,
         error_reason=fault.reason,
         error_count=max(status.error_count, 1),
-        retry_at=None,
+        retry_at=status.retry_at if pausing else None,
     )
     failed = _derived(looked, failed, seen, now, detail)
-    return Decision(failed, _cleanup_in_error(failed, seen), fault.message or "it needs a person")
+    action = None if pausing else _cleanup_in_error(failed, seen)
+    return Decision(failed, action, fault.message or "it needs a person")
 
 
 def _cleanup_in_error(status: Status, seen: Seen) -> Action | None:
@@ -168,7 +189,9 @@ def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Faul
     if status.operation in _NEEDS_STORE and (seen.store_out or {seen.archive, seen.op_archive} & _STORE_SILENT):
         return None
     job = seen.job(status.op_id)
-    marks = (status.op_started_at, status.phase_changed_at, seen.reachable_since, job.progress_at if job else None)
+    progress_at = job.progress_at if job else None
+    # retry_at: an attempt that could not reach something was an outage, however well the listings went.
+    marks = (status.op_started_at, status.phase_changed_at, status.retry_at, seen.deadline_from, progress_at)
     last = max(mark for mark in marks if mark is not None)
     limit = rules.time_limits[status.operation]
     if now - last <= limit:
@@ -189,7 +212,7 @@ def _count_early_death(before: Workspace, looked: Workspace, now: datetime, rule
     died = not status.conditions.container_ready.status and status.conditions.volume_ready.status
     if died and looked.wish.desired_state is Desired.RUNNING and looked.wish.deleted_at is None:
         message = f"The container stopped {int(lived.total_seconds())} s after it was ready."
-        return _with(looked, after_failure(looked, Fault(ErrorReason.ACTION_FAILED, message), now))
+        return _with(looked, counted(looked, Fault(ErrorReason.ACTION_FAILED, message), now))
     return looked
 
 

@@ -32,7 +32,7 @@ def _conflict(message: str) -> Refusal:
 
 
 def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish | Refusal:
-    """Ask for RUNNING, STANDBY or ARCHIVED. Asking for what is already wished is fine and changes nothing."""
+    """Ask for RUNNING, STANDBY or ARCHIVED, while no operation runs. Asking again for the same is fine."""
     wish, status = workspace.wish, workspace.status
     if desired is Desired.DELETED:
         return _conflict("A workspace is deleted with DELETE, not by its desired_state.")

@@ -130,6 +130,7 @@ class HomeContext:
     restore_marker: ArchiveKey | None = None
     retired: tuple[Incarnation, ...] = ()
     instance_op: OpId | None = None
+    blank: bool = False  # a recovery chose a blank home: the source archive is not copied again
 
     def draw(self, op_id: OpId, volume: VolumeState) -> "HomeContext":
         """The memory once `op_id` is to make a new volume: what was made before is retired, its marker forgotten."""
@@ -138,6 +139,7 @@ class HomeContext:
             volume=volume,
             incarnation=Incarnation(str(op_id)),
             retired=(*self.retired, *before)[-MAX_RETIRED:],
+            blank=self.blank,
         )
 
     def knows(self, incarnation: Incarnation) -> bool:

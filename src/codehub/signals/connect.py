@@ -28,7 +28,9 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
             retry_on_error=[ConnectionError],
             client_name="codehub",
         )
-    except ValueError as error:
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # an option that does not exist is noticed only here
+    except (ValueError, TypeError) as error:
         raise StartError(
             "REDIS_URL is not an address that can be used.", "Write it as redis://:password@host:6379/0."
         ) from error

@@ -10,12 +10,13 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from codehub import __version__
 from codehub.metrics import Metrics
-from codehub.web.health import Check, look_at
+from codehub.web.health import Check, DependencyState, look_at
 
 log = structlog.get_logger(__name__)
 
@@ -50,8 +51,11 @@ def create_app(checks: Mapping[str, Check], metrics: Metrics) -> FastAPI:
     app.state.metrics = metrics
     app.middleware("http")(_observe)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(Exception, _internal_error)
-    app.add_api_route("/healthz", healthz, response_class=PlainTextResponse, include_in_schema=False)
+    app.add_api_route(
+        "/healthz", healthz, methods=["GET", "HEAD"], response_class=PlainTextResponse, include_in_schema=False
+    )
     app.add_api_route("/readyz", readyz, include_in_schema=False)
     app.add_api_route("/metrics", metrics_page, include_in_schema=False)
     app.add_api_route("/", first_page, response_class=HTMLResponse, include_in_schema=False)
@@ -65,10 +69,8 @@ async def healthz() -> str:
 
 async def readyz(request: Request) -> JSONResponse:
     """Ready: every dependency answers; 503 and the reason when one does not."""
-    states = await look_at(request.app.state.checks)
+    states = await _look(request)
     ready = all(state.up for state in states.values())
-    for name, state in states.items():
-        request.app.state.metrics.dependency_up.labels(name).set(state.up)
     dependencies = {
         name: {"state": "up"} if state.up else {"state": "down", "detail": state.detail}
         for name, state in states.items()
@@ -79,13 +81,14 @@ async def readyz(request: Request) -> JSONResponse:
 
 async def metrics_page(request: Request) -> Response:
     """Everything Prometheus asks for."""
+    await _look(request)
     metrics: Metrics = request.app.state.metrics
     return Response(metrics.exposition(), media_type=metrics.content_type)
 
 
 async def first_page(request: Request) -> HTMLResponse:
     """A page for whoever follows the printed URL."""
-    states = await look_at(request.app.state.checks)
+    states = await _look(request)
     ready = all(state.up for state in states.values())
     rows = "".join(
         f'<li><span class="{"up" if state.up else "down"}">{"●" if state.up else "○"}</span> {name}: '
@@ -96,14 +99,25 @@ async def first_page(request: Request) -> HTMLResponse:
     return HTMLResponse(_PAGE.format(version=__version__, summary=summary, rows=rows))
 
 
+async def _look(request: Request) -> dict[str, DependencyState]:
+    states = await look_at(request.app.state.checks)
+    for name, state in states.items():
+        request.app.state.metrics.dependency_up.labels(name).set(state.up)
+    return states
+
+
 async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     started = time.perf_counter()
-    response = await call_next(request)
-    metrics: Metrics = request.app.state.metrics
-    # Only known routes become labels: a scanner's paths must not grow the registry.
-    route = getattr(request.scope.get("route"), "path", "(none)")
-    metrics.requests.labels(request.method, route, str(response.status_code)).inc()
-    metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
+    status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # what a bug becomes, further out
+    try:
+        response = await call_next(request)
+        status = response.status_code
+    finally:
+        metrics: Metrics = request.app.state.metrics
+        # Only known routes become labels: a scanner's paths must not grow the registry.
+        route = getattr(request.scope.get("route"), "path", "(none)")
+        metrics.requests.labels(request.method, route, str(status)).inc()
+        metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     return response
@@ -118,6 +132,14 @@ async def _http_error(_request: Request, error: Exception) -> JSONResponse:
     status = HTTPStatus(error.status_code)
     message = str(error.detail) if error.detail and error.detail != status.phrase else f"{status.phrase}."
     return JSONResponse(error_body(status, message), status, headers=error.headers)
+
+
+async def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return JSONResponse(error_body(status, f"{where}: {first['msg']}."), status)
 
 
 async def _internal_error(request: Request, error: Exception) -> JSONResponse:

@@ -7,7 +7,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from codehub.errors import CodeHubError
+
+log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 2.0
 
@@ -37,4 +41,7 @@ async def _state_of(check: Check) -> DependencyState:
         return DependencyState(up=False, detail=f"No answer within {CHECK_SECONDS:g} s.")
     except CodeHubError as error:
         return DependencyState(up=False, detail=str(error))
+    except Exception:  # a check that breaks says "down", never "I do not know"
+        log.exception("a health check failed")
+        return DependencyState(up=False, detail="It could not be checked; the log has the details.")
     return DependencyState(up=True)

@@ -22,7 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket, or one line saying why it cannot be had and what to do."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise StartError(f"{host} is not an address of this machine.", "Set CODEHUB_HOST to one that is.") from error
     listener = socket.socket(family, kind, proto)
     try:

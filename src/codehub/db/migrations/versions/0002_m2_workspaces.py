@@ -125,6 +125,7 @@ CREATE TABLE workspaces (
         coalesce(home_ctx ->> 'volume', '') IN ('none', 'live', 'restoring', 'condemned')),
     CONSTRAINT workspaces_error_is_idle CHECK (phase <> 'ERROR' OR operation = 'NONE'),
     CONSTRAINT workspaces_endpoint CHECK (endpoint IS NULL OR phase = 'RUNNING'),
+    CONSTRAINT workspaces_recover_request CHECK (recover_request IS NULL OR recover_request ->> 'id' IS NOT NULL),
     CONSTRAINT workspaces_error_count CHECK (error_count >= 0)
 );
 """
@@ -206,6 +207,7 @@ CROSS JOIN LATERAL (
              WHEN m1.observed_status NOT IN ('STANDBY', 'RUNNING') THEN 'none'
              -- half deleted, perhaps: it must never count as a home again
              WHEN m1.operation = 'DELETING' AND m1.deleted_at IS NOT NULL THEN 'condemned'
+             WHEN m1.operation = 'DELETING' THEN 'none'  -- a person decides
              ELSE 'live' END AS volume) AS found
 ) AS seen
 CROSS JOIN LATERAL (

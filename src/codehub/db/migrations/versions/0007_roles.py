@@ -61,6 +61,16 @@ CONTROLLER_COLUMNS = (
     "endpoint, error_reason, error_count, retry_at, recover_handled_id"
 )
 
+# The roles belong to the server: without this, another installation's login could become them here.
+DOOR = """
+DO $$ BEGIN
+    EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO CURRENT_USER', current_database());
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE WARNING 'Only the owner of the database can keep other logins out of it.';
+END $$
+"""
+
 API = f"""
 GRANT SELECT, INSERT ({CONSTANT_COLUMNS}, {API_COLUMNS}), UPDATE ({API_COLUMNS}) ON workspaces TO codehub_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON users, sessions, tokens TO codehub_api;
@@ -77,7 +87,7 @@ GRANT SELECT, UPDATE (epoch, holder, since) ON leadership TO codehub_controller;
 
 
 def upgrade() -> None:
-    for statement in (ROLES, NOTHING_FOR_ANYONE_ELSE, API, CONTROLLER):
+    for statement in (ROLES, NOTHING_FOR_ANYONE_ELSE, DOOR, API, CONTROLLER):
         op.execute(statement)
 
 
