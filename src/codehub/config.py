@@ -195,15 +195,13 @@ class RetryConfig(Group):
 class GcConfig(Group):
     """When archives that nobody needs are removed."""
 
-    trash_retention_seconds: int = Field(
+    trash_retention_seconds: Seconds = Field(
         604800,
-        ge=0,
         validation_alias="TRASH_RETENTION_SECONDS",
         description="Seconds that a deleted workspace can be undeleted.",
     )
-    orphan_delay_seconds: int = Field(
+    orphan_delay_seconds: Seconds = Field(
         7200,
-        ge=0,
         validation_alias="GC_ORPHAN_DELAY_SECONDS",
         description="Seconds that an archive must have been an orphan.",
     )
