@@ -1,5 +1,7 @@
 """Calls that land late, containers that die, outages and a person's answers, each at the worst moment."""
 
+from datetime import timedelta
+
 import pytest
 
 from codehub.model import actions as a
@@ -87,6 +89,22 @@ def test_a_home_lost_under_a_start_that_landed_late_is_an_error_at_once(archived
     world.ask_recover(RecoverFrom.BLANK)
     world.settle()
     assert_at(world, Phase.ARCHIVED)
+
+
+def test_a_home_lost_once_its_archive_is_whole_is_archived_however_long_the_pause_before_the_commit() -> None:
+    """The call that started the job was answered too late, so the next step waits; meanwhile the phase stays."""
+    world = settled(Desired.STANDBY)
+    world.ask(Desired.ARCHIVED)
+    until_about_to(world, a.StartArchiveJob)
+    world.tick("action lands but fails")
+    world.row = b.with_status(world.row, retry_at=world.now + timedelta(minutes=1))
+    world.run_jobs()
+    world.lose_volume()
+    world.tick()
+    assert (world.row.status.phase, world.row.status.operation) == (Phase.STANDBY, Operation.ARCHIVING)
+    world.settle()
+    assert_at(world, Phase.ARCHIVED)
+    assert_nothing_was_lost(world)
 
 
 # -- containers -------------------------------------------------------------------------------------------------------
