@@ -45,6 +45,7 @@ ORDINARY = [
     ("land late", ""),
     ("outage", "driver"),
     ("outage", "store"),
+    ("outage", "listing"),  # a listing that lacks the volume, and nobody has looked directly yet
     ("outage ends", ""),
 ]
 ACCIDENTS = [

@@ -87,7 +87,7 @@ def test_no_other_operation_explains_that_a_live_home_vanished(operation: Operat
 @pytest.mark.parametrize(
     ("op_archive", "lost"),
     [
-        (ArchiveSeen.VERIFIED, False),
+        (ArchiveSeen.VERIFIED, None),
         (ArchiveSeen.MISSING, True),
         (ArchiveSeen.CORRUPTED, True),
         (ArchiveSeen.EXPIRED, True),

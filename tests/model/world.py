@@ -113,8 +113,8 @@ class World:
         return InstanceSeen(self.instance.life, self.instance.op_id, "10.0.0.1:8080")
 
     def _see_volume(self) -> VolumeSeen:
-        if self.volume is None:
-            return VolumeSeen(False, confirmed=True)
+        if self.volume is None or "listing" in self.out:
+            return VolumeSeen(False, confirmed="listing" not in self.out)
         return VolumeSeen(True, self.volume.incarnation, self.volume.uid)
 
     def _see_job(self, job: Job) -> JobSeen:

@@ -15,7 +15,7 @@ from codehub.model.actions import Action
 from codehub.model.failure import Fault, after_failure
 from codehub.model.names import archive_key
 from codehub.model.observation import ArchiveSeen, JobSeen, JobState, Life, Seen, VolumeSeen
-from codehub.model.observe import is_asked_for, is_leftover, is_live, is_unknown
+from codehub.model.observe import is_asked_for, is_leftover, is_live
 from codehub.model.workspace import (
     ArchiveKey,
     ErrorReason,
@@ -260,8 +260,6 @@ def _deleting(workspace: Workspace, seen: Seen) -> Step:
 def _clear_the_place(home: HomeContext, seen: Seen) -> Step:
     """Remove a volume that this row made earlier, by its incarnation; one it did not make is a person's to decide."""
     assert seen.volume is not None
-    if is_unknown(home, seen.volume):
-        return Fault(ErrorReason.VOLUME_UNKNOWN, "")
-    if is_leftover(home, seen.volume) or home.volume is VolumeState.CONDEMNED:
+    if is_leftover(home, seen.volume):
         return Act(a.DeleteVolume(seen.volume.ref), "an old volume is removed")
-    return Wait("the volume is this operation's own")
+    return Fault(ErrorReason.VOLUME_UNKNOWN, "")

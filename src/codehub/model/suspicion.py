@@ -45,7 +45,7 @@ def is_volume_lost(workspace: Workspace, seen: Seen) -> bool | None:
 
 
 def _is_not_archived(workspace: Workspace, seen: Seen) -> bool | None:
-    """Of a home that vanished: False would mean that it is whole in the archive of the ARCHIVING in progress."""
+    """Of a home that vanished: None while it is, or may be, whole in the archive of the ARCHIVING in progress."""
     if workspace.status.operation is not Operation.ARCHIVING:
         return True
     if seen.instance is not None and seen.instance.exists:
@@ -55,4 +55,4 @@ def _is_not_archived(workspace: Workspace, seen: Seen) -> bool | None:
         return None
     if seen.op_archive in (ArchiveSeen.MISSING, ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):
         return True
-    return False if seen.op_archive is ArchiveSeen.VERIFIED else None
+    return None  # the commit decides; until then nothing is concluded
