@@ -1,0 +1,303 @@
+"""Objects in a folder: on a disk of this machine, or on a network file system.
+
+What was written is on the disk when a call returns (file and folders are synced), and appears whole or not at all. No
+symbolic link is followed below the folder. A marker file in it tells a folder that is empty from one whose disk is not
+mounted: without the marker nothing is said to be absent. Files called NAME#DIGITS are unfinished uploads of NAME, as
+object stores on a folder name them.
+
+Calls run in threads of their own and are given up after their time limit; one that hangs in the kernel keeps its
+thread, and what it has open.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import TypeVar
+
+from codehub.drivers.archive_store.objects import Absent, Entry, Limits, TimedOut
+from codehub.errors import ActionFailed, DriverError, Unreachable
+
+MARKER = ".codehub-archives"
+BLOCK = 4 << 20
+COPY_BLOCK = 64 << 20
+PAGE = 1000
+FICLONE = 0x40049409
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_UNFINISHED = re.compile(r"(.+)#[0-9]+")
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+T = TypeVar("T")
+
+
+class FolderObjects:
+    """One folder."""
+
+    def __init__(self, root: Path, limits: Limits) -> None:
+        self._root = root
+        self._limits = limits
+        self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="archives")
+
+    # -- asynchronous shell ---------------------------------------------------------------------------------------
+
+    async def prepare(self) -> None:
+        await self._run(self._prepare)
+
+    async def size(self, path: str) -> int:
+        return await self._run(lambda: self._size(path))
+
+    async def read(self, path: str, most: int) -> bytes:
+        return await self._run(lambda: self._read(path, most))
+
+    async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        reader = _Reader(await self._run(lambda: self._open(path)))
+        try:
+            while block := await self._run(reader.read, self._limits.progress):
+                yield block
+        finally:
+            self._threads.submit(reader.close)
+
+    async def put(self, path: str, data: bytes) -> None:
+        await self._run(lambda: self._put(path, data), self._limits.progress)
+
+    async def copy(self, source: str, target: str, size: int) -> None:
+        steps = self._copy(source, target, size)
+        try:
+            while await self._run(lambda: next(steps, None), self._limits.progress) is not None:
+                pass
+        finally:
+            with suppress(ValueError):  # a step that hangs still holds it
+                steps.close()
+
+    async def delete(self, path: str) -> None:
+        await self._run(lambda: self._delete(path))
+
+    async def settle(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            await self._run(lambda path=path: self._settle(path), self._limits.progress)
+
+    async def pages(self, prefix: str) -> AsyncIterator[Sequence[Entry]]:
+        entries = self._entries(prefix)
+        while page := await self._run(lambda: list(islice(entries, PAGE)), self._limits.progress):
+            yield page
+
+    def url(self, path: str) -> str:
+        return (self._root / path).as_uri()
+
+    @property
+    def job_options(self) -> Mapping[str, object]:
+        return {}
+
+    async def _run(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """In a thread, within its limit; what the system says becomes an error of ours."""
+        seconds = limit or self._limits.request
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: self._mapped(work))
+        except TimeoutError:
+            raise TimedOut(f"The archive folder {self._root} did not answer within {seconds:g} s.") from None
+
+    def _mapped(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> DriverError:
+        said = f"{error.strerror or error} ({error.filename})" if error.filename else str(error.strerror or error)
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            if not self._is_there():
+                return Unreachable(f"The archive folder {self._root} is not there.", "Is its disk mounted?")
+            return Absent(f"Not in the archive folder: {said}.")
+        if error.errno in _NO_ROOM:
+            return ActionFailed(f"The archive folder {self._root} cannot be written: {said}.", "Make room on its disk.")
+        return Unreachable(f"The archive folder {self._root} cannot be used: {said}.")
+
+    # -- what the threads do ----------------------------------------------------------------------------------------
+
+    def _is_there(self) -> bool:
+        return (self._root / MARKER).is_file()
+
+    def _prepare(self) -> None:
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._is_there():
+            return
+        (self._root / MARKER).write_text("CodeHub keeps archives of workspaces here.\n")
+        for folder in (self._root, self._root.parent):
+            with _opened(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as handle:
+                os.fsync(handle)
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder of an object, opened without following any link, and the object's name in it."""
+        *folders, name = PurePosixPath(path).parts
+        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if make and not self._is_there():
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._root / MARKER))
+            for folder in folders:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(folder, 0o700, dir_fd=handle)
+                        os.fsync(handle)
+                inner = os.open(folder, _FOLDER_FLAGS, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            yield handle, name
+        finally:
+            os.close(handle)
+
+    def _open(self, path: str) -> int:
+        with self._parent(path) as (folder, name):
+            file = os.open(name, _FILE_FLAGS, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise FileNotFoundError(errno.ENOENT, "not a regular file", path)
+        return file
+
+    def _size(self, path: str) -> int:
+        with _opened(self._open(path)) as file:
+            return os.fstat(file).st_size
+
+    def _read(self, path: str, most: int) -> bytes:
+        with _opened(self._open(path)) as file:
+            return os.read(file, most + 1)
+
+    def _put(self, path: str, data: bytes) -> None:
+        with self._new(path) as file:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+
+    def _copy(self, source: str, target: str, size: int) -> Generator[bool, None, None]:
+        """Yields after every step; the target appears with the last one."""
+        with _opened(self._open(source)) as old, self._new(target) as new:
+            try:
+                fcntl.ioctl(new, FICLONE, old)
+            except OSError:  # not the same disk, or not a file system that shares blocks
+                while _copy_some(old, new):
+                    os.fdatasync(new)
+                    yield True
+            if os.fstat(new).st_size != size:
+                raise ActionFailed(f"The archive {source} changed while it was copied.")
+
+    @contextmanager
+    def _new(self, path: str) -> Iterator[int]:
+        """A file that becomes `path` when all went well, and leaves nothing otherwise."""
+        with self._parent(path, make=True) as (folder, name):
+            draft = f"{name}#{secrets.randbelow(10**18)}"
+            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            try:
+                yield file
+                os.fsync(file)
+                os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(draft, dir_fd=folder)
+                raise
+            finally:
+                os.close(file)
+            os.fsync(folder)
+
+    def _delete(self, path: str) -> None:
+        try:
+            with self._parent(path) as (folder, name):
+                for found in os.listdir(folder):  # noqa: PTH208 - of an open folder
+                    if found == name or _finished_name(found) == name:
+                        with suppress(FileNotFoundError):
+                            os.unlink(found, dir_fd=folder)
+                os.fsync(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            if not self._is_there():
+                raise
+            return
+        parent = self._root / path
+        with suppress(OSError):  # it is not empty, or somebody else removed it
+            (parent := parent.parent).rmdir()
+            (parent := parent.parent).rmdir()
+
+    def _settle(self, path: str) -> None:
+        with _opened(self._open(path)) as file:
+            os.fsync(file)
+        folder = (self._root / path).parent
+        while True:
+            with _opened(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as handle:
+                os.fsync(handle)
+            if folder == self._root:
+                return
+            folder = folder.parent
+
+    def _entries(self, prefix: str) -> Iterator[Entry]:
+        waiting = [prefix]
+        while waiting:
+            above = waiting.pop()
+            try:
+                found = list(os.scandir(self._root / above))
+            except FileNotFoundError:
+                found = []  # removed meanwhile, or nothing was archived yet
+            names = {entry.name for entry in found}
+            for entry in found:
+                if _finished_name(entry.name) in names:
+                    continue  # left over beside what came after it; deleting that takes both
+                with suppress(FileNotFoundError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(f"{above}{entry.name}/")
+                    elif entry.is_file(follow_symlinks=False):
+                        finished = _finished_name(entry.name)
+                        at = datetime.fromtimestamp(entry.stat(follow_symlinks=False).st_mtime, UTC)
+                        yield Entry(f"{above}{finished or entry.name}", at, unfinished=finished is not None)
+        if not self._is_there():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._root / MARKER))
+
+
+class _Reader:
+    """A file that is closed only when nobody reads it: a number that is closed too early may mean another file."""
+
+    def __init__(self, file: int) -> None:
+        self._file: int | None = file
+        self._lock = Lock()
+
+    def read(self) -> bytes:
+        with self._lock:
+            return os.read(self._file, BLOCK) if self._file is not None else b""
+
+    def close(self) -> None:
+        with self._lock:
+            file, self._file = self._file, None
+            if file is not None:
+                os.close(file)
+
+
+def _finished_name(name: str) -> str | None:
+    """The name that an unfinished upload was to get, or None for anything else."""
+    match = _UNFINISHED.fullmatch(name)
+    return match[1] if match else None
+
+
+def _copy_some(old: int, new: int) -> int:
+    try:
+        return os.copy_file_range(old, new, COPY_BLOCK)
+    except OSError as error:
+        if error.errno not in (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+    return os.sendfile(new, old, None, COPY_BLOCK)
+
+
+@contextmanager
+def _opened(file: int) -> Iterator[int]:
+    try:
+        yield file
+    finally:
+        os.close(file)

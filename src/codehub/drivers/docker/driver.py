@@ -1,0 +1,52 @@
+"""The Docker driver as a whole: its parts wired together, made ready once, closed once."""
+
+from uuid import UUID
+
+from codehub.drivers.base import Backend
+from codehub.drivers.docker.api import Engine
+from codehub.drivers.docker.firewall import StoreAccess
+from codehub.drivers.docker.instances import DockerInstances
+from codehub.drivers.docker.jobs import DockerJobs, UrlsOf, reach_of
+from codehub.drivers.docker.network import WorkspaceNetwork
+from codehub.drivers.docker.options import DockerOptions
+from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.model.names import archive_key
+from codehub.model.workspace import OpId, WorkspaceId
+
+_ZERO = UUID(int=0)
+
+
+class DockerDriver:
+    """One engine, and the archive store that its jobs use. Nothing is contacted before the first call."""
+
+    def __init__(self, options: DockerOptions, urls_of: UrlsOf) -> None:
+        self._options = options
+        self._urls_of = urls_of
+        self._engine = Engine(options.host, options.patience)
+        self._network = WorkspaceNetwork(self._engine, options, self._access)
+        self.volumes = DockerVolumes(self._engine, options)
+        self.instances = DockerInstances(self._engine, options, self.volumes, self._network)
+        self.jobs = DockerJobs(self._engine, options, self.volumes, self._network, urls_of)
+
+    @property
+    def backend(self) -> Backend:
+        return Backend(self.instances, self.volumes, self.jobs)
+
+    async def prepare(self) -> None:
+        """Once at start, and harmless again: networks, firewall, and anchors that were lost.
+
+        Raises Unreachable while the engine is out, ActionFailed where workspaces cannot be isolated and must be.
+        """
+        await self._network.ensure()
+        await self.volumes.heal()
+
+    def isolation(self) -> list[str]:
+        """What separates workspaces from each other and from this machine, for /readyz and the log."""
+        return self._network.isolation()
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+    async def _access(self) -> StoreAccess | None:
+        nobody = archive_key(WorkspaceId(_ZERO), OpId(_ZERO))
+        return (await reach_of(self._urls_of(nobody), self._options)).access

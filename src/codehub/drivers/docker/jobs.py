@@ -1,0 +1,199 @@
+"""Storage jobs as containers `ws-job-{op_id}`: they outlive us, and the next process reads what became of them.
+
+A job is root inside, with the few capabilities that restoring owners and modes takes, since a home may hold files its
+own user cannot read; it has a read-only root, no network where the store is a folder, and no other volume. Requests,
+with the store's credentials in them, go to its standard input: neither `docker inspect` nor /proc shows them.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv4Address
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import structlog
+
+from codehub.drivers.docker import seen, spec
+from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
+from codehub.drivers.docker.firewall import StoreAccess
+from codehub.drivers.docker.network import WorkspaceNetwork
+from codehub.drivers.docker.options import DockerOptions
+from codehub.drivers.docker.removal import remove_container
+from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.errors import ActionFailed, Refused, Unreachable
+from codehub.model.names import archive_key, job_name
+from codehub.model.observation import JobSeen
+from codehub.model.workspace import ArchiveKey, OpId, VolumeRef, WorkspaceId
+
+log = structlog.get_logger()
+
+_LAST_LINES = 20
+
+
+class Urls(Protocol):
+    """What a job needs of the store."""
+
+    @property
+    def archive_url(self) -> str: ...
+    @property
+    def meta_url(self) -> str: ...
+    @property
+    def store(self) -> Mapping[str, object]: ...
+
+
+UrlsOf = Callable[[ArchiveKey], Urls]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a job gets to the store: a folder to mount, or a network and what is allowed on it."""
+
+    network: str
+    folder: str | None = None
+    access: StoreAccess | None = None
+
+
+class DockerJobs:
+    """Implements drivers.base.Jobs."""
+
+    def __init__(
+        self, engine: Engine, options: DockerOptions, volumes: DockerVolumes, network: WorkspaceNetwork, urls_of: UrlsOf
+    ) -> None:
+        self._engine = engine
+        self._options = options
+        self._volumes = volumes
+        self._network = network
+        self._urls_of = urls_of
+
+    async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
+        filters = spec.label_filter(self._options.installation, spec.JOB)
+        listed = await self._engine.get("/containers/json", all=1, filters=filters)
+        jobs = [job for job in map(seen.job_of, listed) if job is not None]
+        logs = await asyncio.gather(*(self._log(job) for job in jobs))
+        now = datetime.now(UTC)
+        found: dict[WorkspaceId, list[JobSeen]] = {}
+        for job, text in zip(jobs, logs, strict=True):
+            if text is not None:
+                found.setdefault(job.workspace_id, []).append(seen.job_seen(job, text, now))
+        return found
+
+    async def archive(self, workspace_id: WorkspaceId, op_id: OpId, volume: VolumeRef) -> None:
+        await self._start("archive", workspace_id, op_id, archive_key(workspace_id, op_id), volume)
+
+    async def restore(self, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, volume: VolumeRef) -> None:
+        await self._start("restore", workspace_id, op_id, key, volume)
+
+    async def remove(self, workspace_id: WorkspaceId, op_id: OpId) -> None:  # noqa: ARG002 - the name is the op_id's
+        job = await self._find(op_id)
+        if job is not None:
+            await remove_container(self._engine, job["Id"], self._options.patience.act)
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    async def _start(
+        self, verb: str, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, volume: VolumeRef
+    ) -> None:
+        existing = await self._find(op_id)
+        if existing is not None:
+            if existing["State"]["Status"] != "created":
+                return
+            await remove_container(self._engine, existing["Id"], self._options.patience.act)  # whoever made it is gone
+        anchor_id = await self._volumes.hold(workspace_id, volume)
+        urls = self._urls_of(key)
+        reach = await reach_of(urls, self._options)
+        if reach.access is not None:
+            await self._network.ensure()
+        if reach.folder is not None:
+            await asyncio.to_thread(make_folder, Path(reach.folder))
+        body = spec.job_body(
+            self._options,
+            workspace_id,
+            (await self._volumes.look(workspace_id)).ref,
+            op_id=op_id,
+            verb=verb,
+            anchor_id=anchor_id,
+            network=reach.network,
+            archive_folder=reach.folder,
+        )
+        request = request_of(verb, op_id, key, urls)
+        try:
+            made = await self._engine.post("/containers/create", body, name=job_name(op_id))
+        except EngineError as error:
+            if error.status == 409 and "name" in error.message:
+                return  # the same job, started by another process
+            if anchor_id in error.message:
+                raise Refused("The home went away before the job could mount it.") from error
+            raise ActionFailed(f"The engine does not make the job: {error.message}.") from error
+        try:
+            await self._engine.feed(made["Id"], request)
+        except EngineError as error:
+            await remove_container(self._engine, made["Id"], self._options.patience.act)
+            raise ActionFailed(f"The job does not start: {error.message}.") from error
+        log.info("job started", workspace=str(workspace_id), op=str(op_id), verb=verb)
+
+    async def _find(self, op_id: OpId) -> Any:  # noqa: ANN401 - the engine's JSON
+        found = await none_if_missing(self._engine.get(f"/containers/{job_name(op_id)}/json"))
+        if found is not None:
+            labels = found["Config"]["Labels"] or {}
+            if labels.get(spec.LABEL_INSTALLATION) != self._options.installation:
+                raise Refused(f"The container {job_name(op_id)} was not made by this installation.")
+        return found
+
+    async def _log(self, job: seen.Job) -> str | None:
+        """Its last lines; None if it was removed since it was listed."""
+        path = f"/containers/{job.id}/logs"
+        stream = await none_if_missing(self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
+        return None if stream is None else seen.plain_log(stream)
+
+
+def request_of(verb: str, op_id: OpId, key: ArchiveKey, urls: Urls) -> bytes:
+    """What the job reads: see storage_job/protocol.py."""
+    request = {
+        "verb": verb,
+        "op_id": str(op_id),
+        "directory": spec.HOME,
+        "archive_url": urls.archive_url,
+        "meta_url": urls.meta_url,
+        "archive_key": key,
+        "store": dict(urls.store),
+    }
+    return json.dumps(request).encode()
+
+
+def make_folder(folder: Path) -> None:
+    """The engine mounts no folder that is missing, and the first archive of all finds none."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unreachable(f"The archive folder {folder} cannot be made: {error.strerror}.") from error
+
+
+async def reach_of(urls: Urls, options: DockerOptions) -> Reach:
+    """A folder is mounted and needs no network. A store on the loopback is reached only from the machine's own."""
+    parts = urlsplit(urls.archive_url)
+    if parts.scheme == "file":
+        # …/archives/{workspace}/{op}/home.tar.zst: the job may make the two folders, no more is shown to it.
+        return Reach("none", folder=str(PurePosixPath(unquote(parts.path)).parents[2]))
+    endpoint = urlsplit(str(urls.store.get("endpoint") or ""))
+    if endpoint.hostname is None:
+        return Reach(options.job_network, access=StoreAccess(port=443))
+    port = endpoint.port or (80 if endpoint.scheme == "http" else 443)
+    addresses = await addresses_of(endpoint.hostname, port)
+    if any(address.is_loopback for address in addresses):
+        return Reach("host")
+    if all(address.is_global for address in addresses):
+        return Reach(options.job_network, access=StoreAccess(port))  # its addresses change while a job runs
+    return Reach(options.job_network, access=StoreAccess(port, tuple(sorted(map(str, addresses)))))
+
+
+async def addresses_of(host: str, port: int) -> set[IPv4Address]:
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, family=socket.AF_INET)
+    except OSError as error:
+        raise Unreachable(f"The archive store's name {host} cannot be resolved: {error}.") from error
+    return {IPv4Address(address[0]) for *_, address in found}

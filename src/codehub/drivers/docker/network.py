@@ -1,0 +1,170 @@
+"""The network that workspaces are on, and the proof that it separates them.
+
+Everything is done through the engine, so it works without being root here, on a remote engine and on a rootless one:
+the firewall is put up by a short-lived container in the engine's own network namespace. It is verified by reading it
+back from the kernel, again after every outage of the engine and every few minutes, and nothing is started while it is
+not in force (`require_isolation`).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import structlog
+
+from codehub.drivers.docker import firewall, seen, spec
+from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
+from codehub.drivers.docker.options import DockerOptions, Outbound
+from codehub.errors import ActionFailed, DriverError, Unreachable
+
+log = structlog.get_logger()
+
+StoreAccess = Callable[[], Awaitable[firewall.StoreAccess | None]]
+
+_RESOLV_CONF = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
+
+
+class WorkspaceNetwork:
+    """Two bridges, one for workspaces and one for jobs, and one firewall table."""
+
+    def __init__(self, engine: Engine, options: DockerOptions, store: StoreAccess) -> None:
+        self._engine = engine
+        self._options = options
+        self._store = store
+        self._lock = asyncio.Lock()
+        self._believed_until = 0.0
+        self._loaded = ""
+        self._access: firewall.StoreAccess | None = None
+        self._trouble: str | None = "nothing was checked yet"
+
+    def doubt(self) -> None:
+        """The engine was away: what was verified before counts no more."""
+        self._believed_until = 0.0
+
+    async def ensure(self) -> None:
+        """Return once networks and firewall are in force; ActionFailed if they are not and must be."""
+        async with self._lock:
+            # A store whose name cannot be resolved now keeps no workspace from starting.
+            with suppress(Unreachable):
+                self._access = await self._store()
+            wanted = firewall.rules(self._options, name_servers(self._options), self._access)
+            if time.monotonic() < self._believed_until and wanted == self._loaded:
+                return
+            try:
+                await self._put_up(wanted)
+            except Unreachable:
+                raise
+            except DriverError as error:
+                self._trouble = error.message
+                log.warning("workspaces are not isolated", why=error.message)
+                if self._options.require_isolation:
+                    raise
+                return
+            self._trouble, self._loaded = None, wanted
+            self._believed_until = time.monotonic() + self._options.recheck_seconds
+
+    def isolation(self) -> list[str]:
+        """What separates workspaces, in sentences for people."""
+        if self._trouble is not None:
+            return [f"Workspaces are NOT isolated from this machine and from each other: {self._trouble}."]
+        if self._options.outbound is Outbound.NONE:
+            outbound = "Workspaces have no outbound network."
+        else:
+            outbound = "Workspaces reach the internet, but no private, link-local or metadata address."
+        exceptions = (
+            [f"Exceptions, allowed by settings: {', '.join(self._options.allow)}."] if self._options.allow else []
+        )
+        return [
+            "Workspaces are containers of uid 1000 without capabilities, with a read-only root where the image allows.",
+            "Workspaces reach neither each other nor any service of this machine (firewall verified in the kernel).",
+            outbound,
+            *exceptions,
+        ]
+
+    # -- how ---------------------------------------------------------------------------------------------------------
+
+    async def _put_up(self, rules: str) -> None:
+        options = self._options
+        internal = options.outbound is Outbound.NONE
+        await self._network(options.network, options.bridge, internal=internal)
+        await self._network(options.job_network, options.job_bridge, internal=False)
+        await self._guard(rules)
+
+    async def _network(self, name: str, bridge: str, *, internal: bool) -> None:
+        wanted = spec.network_body(self._options, name, bridge, internal=internal)
+        found = await none_if_missing(self._engine.get(f"/networks/{name}"))
+        if found is not None and not is_as_wanted(found, wanted):
+            log.info("network is of an older shape, made anew", network=name)
+            await self._remove_network(found)
+            found = None
+        if found is None:
+            try:
+                await self._engine.post("/networks/create", wanted)
+            except EngineError as error:
+                if error.status != 409:  # another process of this installation was quicker
+                    raise ActionFailed(f"The engine does not make the network {name}: {error.message}") from error
+
+    async def _remove_network(self, found: Any) -> None:  # noqa: ANN401 - the engine's JSON
+        try:
+            await none_if_missing(self._engine.delete(f"/networks/{found['Id']}"))
+        except EngineError as error:
+            raise ActionFailed(
+                f"The network {found['Name']} has other options than the settings ask for and is in use",
+                "Stop the workspaces, or take the change of settings back.",
+            ) from error
+
+    async def _guard(self, rules: str) -> None:
+        name = f"codehub-guard-{self._options.mark}-{uuid4().hex[:8]}"
+        try:
+            made = await self._engine.post("/containers/create", spec.guard_body(self._options), name=name)
+        except EngineError as error:
+            raise ActionFailed(f"the image {self._options.guard_image} does not start: {error.message}") from error
+        try:
+            await self._engine.feed(made["Id"], rules.encode())
+            ended = await self._engine.post(f"/containers/{made['Id']}/wait")
+            text = seen.plain_log(await self._engine.read(f"/containers/{made['Id']}/logs", stdout=1, stderr=1))
+        except EngineError as error:
+            raise ActionFailed(f"the firewall cannot be put up: {error.message}") from error
+        finally:
+            await none_if_missing(self._engine.delete(f"/containers/{made['Id']}", force=1))
+        if ended["StatusCode"] != 0:
+            raise ActionFailed(f"the firewall is not in force: {text.strip()[-300:]}")
+
+
+def is_as_wanted(found: Any, wanted: spec.Body) -> bool:  # noqa: ANN401 - the engine's JSON
+    """Whether a network that is there has all the options that matter."""
+    options = found.get("Options") or {}
+    return (
+        found.get("Driver") == wanted["Driver"]
+        and found.get("Internal") == wanted["Internal"]
+        and found.get("Labels") == wanted["Labels"]
+        and all(options.get(key) == value for key, value in wanted["Options"].items())
+    )
+
+
+def name_servers(options: DockerOptions) -> tuple[str, ...]:
+    """Those that workspaces ask: the settings', else the ones that the engine takes over from its machine."""
+    if options.dns:
+        return options.dns
+    for path in _RESOLV_CONF:
+        try:
+            words = [line.split() for line in path.read_text().splitlines()]
+        except OSError:
+            continue
+        found = tuple(w[1] for w in words if len(w) > 1 and w[0] == "nameserver" and _is_usable(w[1]))
+        if found:
+            return found
+    return ()
+
+
+def _is_usable(text: str) -> bool:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return address.version == 4 and not address.is_loopback

@@ -1,0 +1,195 @@
+"""The engine's answers read as observations. Pure; whatever is not exactly of our making is left out."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from codehub.drivers.docker import spec
+from codehub.model.names import instance_name, job_name, volume_name
+from codehub.model.observation import JobSeen, JobState, VolumeSeen
+from codehub.model.workspace import (
+    UNLABELLED,
+    ArchiveKey,
+    ErrorReason,
+    Incarnation,
+    OpId,
+    WorkspaceId,
+)
+
+Json = Mapping[str, Any]
+
+_VOLUME = re.compile(r"ws-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-home")
+_EXITED = re.compile(r"Exited \((\d+)\)")
+_UNSTARTED_SECONDS = 60.0  # a job this long between being made and being started has lost whoever made it
+
+# Exit codes of the storage job that are more than "try again".
+_JOB_ERRORS = {
+    11: ErrorReason.UNREACHABLE,
+    20: ErrorReason.ARCHIVE_CORRUPTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A workspace's container."""
+
+    id: str
+    workspace_id: WorkspaceId
+    state: str  # the engine's word
+    op_id: OpId | None
+    address: str | None  # host:port
+
+    @property
+    def runs(self) -> bool:
+        return self.state in ("running", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job's container."""
+
+    id: str
+    workspace_id: WorkspaceId
+    op_id: OpId
+    state: str
+    created_at: datetime
+    exit_code: int | None
+    volume_uid: str
+
+
+def uuid_of(text: object) -> UUID | None:
+    """The id, if the text is one in its usual spelling."""
+    try:
+        found = UUID(str(text))
+    except ValueError:
+        return None
+    return found if str(found) == text else None
+
+
+def container_of(listed: Json, network: str) -> Container | None:
+    """One line of the engine's list of containers."""
+    labels = listed.get("Labels") or {}
+    workspace_id = uuid_of(labels.get(spec.LABEL_WORKSPACE))
+    if workspace_id is None or f"/{instance_name(WorkspaceId(workspace_id))}" not in (listed.get("Names") or []):
+        return None
+    op_id = uuid_of(labels.get(spec.LABEL_OP))
+    networks = (listed.get("NetworkSettings") or {}).get("Networks") or {}
+    ip, port = (networks.get(network) or {}).get("IPAddress"), labels.get(spec.LABEL_PORT)
+    return Container(
+        id=listed["Id"],
+        workspace_id=WorkspaceId(workspace_id),
+        state=listed["State"],
+        op_id=None if op_id is None else OpId(op_id),
+        address=f"{ip}:{port}" if ip and port else None,
+    )
+
+
+def volumes_of(listed: Sequence[Json], installation: str) -> dict[WorkspaceId, VolumeSeen]:
+    """Homes by workspace; one without labels too, since no operation of ours may take it for its own."""
+    found = {}
+    for volume in listed:
+        match = _VOLUME.fullmatch(volume["Name"])
+        if match and is_ours(volume, installation):
+            found[WorkspaceId(UUID(match[1]))] = volume_of(volume)
+    return found
+
+
+def is_ours(volume: Json, installation: str) -> bool:
+    """Not another installation's; no label at all is nobody's, and shown."""
+    return bool((volume.get("Labels") or {}).get(spec.LABEL_INSTALLATION, installation) == installation)
+
+
+def volume_of(volume: Json) -> VolumeSeen:
+    """What its labels say, if they are about this very volume."""
+    labels = volume.get("Labels") or {}
+    workspace_id = uuid_of(labels.get(spec.LABEL_WORKSPACE))
+    if workspace_id is None or volume["Name"] != volume_name(WorkspaceId(workspace_id)):
+        return VolumeSeen(exists=True)
+    return VolumeSeen(
+        exists=True,
+        incarnation=Incarnation(labels.get(spec.LABEL_INCARNATION, UNLABELLED)),
+        uid=labels.get(spec.LABEL_UID, ""),
+    )
+
+
+def job_of(listed: Json) -> Job | None:
+    """One line of the engine's list of containers."""
+    labels = listed.get("Labels") or {}
+    workspace_id, op_id = uuid_of(labels.get(spec.LABEL_WORKSPACE)), uuid_of(labels.get(spec.LABEL_OP))
+    if workspace_id is None or op_id is None or f"/{job_name(OpId(op_id))}" not in (listed.get("Names") or []):
+        return None
+    exited = _EXITED.match(listed.get("Status") or "")
+    return Job(
+        id=listed["Id"],
+        workspace_id=WorkspaceId(workspace_id),
+        op_id=OpId(op_id),
+        state=listed["State"],
+        created_at=datetime.fromtimestamp(listed["Created"], UTC),
+        exit_code=int(exited[1]) if exited else None,
+        volume_uid=labels.get(spec.LABEL_UID, ""),
+    )
+
+
+def job_seen(job: Job, log: str, now: datetime) -> JobSeen:
+    """A job with the last thing it said; `log` has the engine's time before each line."""
+    said_at, said = _last_words(log)
+    running = JobSeen(
+        op_id=job.op_id,
+        state=JobState.RUNNING,
+        volume_uid=job.volume_uid,
+        progress_at=said_at or job.created_at,
+        bytes_done=int(said.get("bytes_done") or 0),
+        files_done=int(said.get("files_done") or 0),
+    )
+    if job.state in ("running", "paused", "restarting"):
+        return running
+    if job.state == "created":
+        if (now - job.created_at).total_seconds() < _UNSTARTED_SECONDS:
+            return running
+        return replace(running, state=JobState.FAILED, message="The job was made and never started.")
+    if job.exit_code == 0 and said.get("state") == "done":
+        marker = said.get("restore_marker")
+        return replace(running, state=JobState.SUCCEEDED, restore_marker=ArchiveKey(marker) if marker else None)
+    return replace(
+        running,
+        state=JobState.FAILED,
+        error=_JOB_ERRORS.get(job.exit_code or 0, ErrorReason.ACTION_FAILED),
+        message=str(said.get("message") or f"The job ended with code {job.exit_code} and said nothing about it."),
+    )
+
+
+def _last_words(log: str) -> tuple[datetime | None, Json]:
+    """The last line that is a report, and when it was written."""
+    for line in reversed(log.splitlines()):
+        time, _, text = line.partition(" ")
+        try:
+            said = json.loads(text)
+            at = datetime.fromisoformat(time)
+        except ValueError:
+            continue
+        if isinstance(said, dict) and "state" in said:
+            return at, said
+    return None, {}
+
+
+def plain_log(stream: bytes) -> str:
+    """The text in the engine's log stream, whose frames have a head of eight bytes: stream, 0, 0, 0, length."""
+    text = bytearray()
+    at = 0
+    while at + 8 <= len(stream):
+        size = int.from_bytes(stream[at + 4 : at + 8], "big")
+        text += stream[at + 8 : at + 8 + size]
+        at += 8 + size
+    return text.decode(errors="replace")
+
+
+def is_registry_outage(message: str) -> bool:
+    """Whether a pull failed because nobody answered, rather than because there is no such image."""
+    text = message.lower()
+    signs = ("timeout", "timed out", "connection refused", "connection reset", "no such host", "i/o", "unexpected eof")
+    more = ("tls handshake", "server misbehaving", "temporary failure", "unreachable", "toomanyrequests", "503", "502")
+    return any(sign in text for sign in (*signs, *more))

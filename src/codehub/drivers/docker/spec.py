@@ -1,0 +1,208 @@
+"""What is asked of the engine, as values: the bodies of its create calls. Pure; golden tests hold every byte.
+
+The home is never mounted by its name where that could create it. A volume is born together with its *anchor*, a
+container that is created and never started, only refers to the volume: while it exists the engine refuses to remove
+the volume. Everything else takes the volume from the anchor's id (`VolumesFrom`), which fails when the anchor is gone.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codehub.drivers.base import Resources
+from codehub.drivers.docker.options import DockerOptions, Outbound, WorkspaceImage
+from codehub.model.names import volume_name
+from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
+
+HOME = "/home/coder"
+USER = "1000:1000"
+ANCHOR_IMAGE = "codehub/anchor:1"  # nothing but an empty home of uid 1000; the driver makes it itself
+
+LABEL_INSTALLATION = "codehub.installation"
+LABEL_WORKSPACE = "codehub.workspace"
+LABEL_OP = "codehub.op_id"
+LABEL_INCARNATION = "codehub.incarnation"
+LABEL_UID = "codehub.uid"
+LABEL_ROLE = "codehub.role"
+LABEL_PORT = "codehub.port"
+LABEL_VERB = "codehub.verb"
+
+WORKSPACE, JOB, ANCHOR, GUARD = "workspace", "job", "anchor", "guard"  # roles
+
+# What a job needs to write a home as it was: owners and modes of files that are not its own, and unreadable files.
+JOB_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP")
+JOB_MEMORY = 1 << 30
+LOGS = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "1"}}
+
+Body = dict[str, Any]
+Labels = dict[str, str]
+
+
+def anchor_name(workspace_id: WorkspaceId) -> str:
+    return f"{volume_name(workspace_id)}-anchor"
+
+
+def volume_labels(installation: str, workspace_id: WorkspaceId, incarnation: Incarnation, uid: str) -> Labels:
+    return {
+        LABEL_INSTALLATION: installation,
+        LABEL_WORKSPACE: str(workspace_id),
+        LABEL_INCARNATION: incarnation,
+        LABEL_UID: uid,
+    }
+
+
+def anchor_body(installation: str, workspace_id: WorkspaceId, volume: VolumeRef, if_made: str) -> Body:
+    """The anchor of `volume`. Should the engine have to make the volume for it, that one is labelled `if_made`."""
+    uid = volume.uid or ""
+    return {
+        "Image": ANCHOR_IMAGE,
+        "Cmd": ["-"],
+        "Labels": volume_labels(installation, workspace_id, volume.incarnation, uid) | {LABEL_ROLE: ANCHOR},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "Mounts": [
+                {
+                    "Type": "volume",
+                    "Source": volume_name(workspace_id),
+                    "Target": HOME,
+                    "VolumeOptions": {
+                        "Labels": volume_labels(installation, workspace_id, volume.incarnation, if_made),
+                    },
+                }
+            ],
+        },
+    }
+
+
+def workspace_body(
+    options: DockerOptions,
+    workspace_id: WorkspaceId,
+    volume: VolumeRef,
+    *,
+    op_id: OpId,
+    image: WorkspaceImage,
+    anchor_id: str,
+    resources: Resources,
+) -> Body:
+    """The container that a workspace runs in."""
+    host: Body = {
+        **_hardened(volume_from=anchor_id),
+        "NetworkMode": options.network,
+        "ReadonlyRootfs": image.read_only_root,
+        "Tmpfs": {"/tmp": f"rw,nosuid,nodev,mode=1777,size={options.tmp_bytes}"},  # noqa: S108 - of the container
+        **_limits(resources),
+    }
+    if options.outbound is Outbound.NONE:
+        host["Dns"] = ["127.0.0.1"]  # the engine's own resolver would carry names out
+    elif options.dns:
+        host["Dns"] = list(options.dns)
+    return {
+        "Image": image.image,
+        "User": USER,
+        "Hostname": "workspace",
+        "WorkingDir": HOME,
+        "Env": [f"HOME={HOME}", f"CODEHUB_WORKSPACE_ID={workspace_id}"],
+        "Labels": volume_labels(options.installation, workspace_id, volume.incarnation, volume.uid or "")
+        | {LABEL_ROLE: WORKSPACE, LABEL_OP: str(op_id), LABEL_PORT: str(image.port)},
+        "HostConfig": host,
+    }
+
+
+def job_body(
+    options: DockerOptions,
+    workspace_id: WorkspaceId,
+    volume: VolumeRef,
+    *,
+    op_id: OpId,
+    verb: str,
+    anchor_id: str,
+    network: str,
+    archive_folder: str | None,
+) -> Body:
+    """The container of a storage job. What it is to do comes by standard input, never by environment or arguments."""
+    host: Body = {
+        **_hardened(volume_from=anchor_id),
+        "CapAdd": list(JOB_CAPABILITIES),
+        "NetworkMode": network,
+        "ReadonlyRootfs": True,
+        "Tmpfs": {"/tmp": "rw,nosuid,nodev,noexec,mode=1777,size=67108864"},  # noqa: S108 - of the container
+        **_limits(Resources(cpus=None, memory_bytes=JOB_MEMORY, pids=256)),
+    }
+    if archive_folder is not None:
+        # A bind through Mounts fails when the folder is missing; Binds would make it, owned by root.
+        host["Mounts"] = [{"Type": "bind", "Source": archive_folder, "Target": archive_folder}]
+    return {
+        "Image": options.job_image,
+        "User": "0:0",
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "Labels": volume_labels(options.installation, workspace_id, volume.incarnation, volume.uid or "")
+        | {LABEL_ROLE: JOB, LABEL_OP: str(op_id), LABEL_VERB: verb},
+        "HostConfig": host,
+    }
+
+
+def guard_body(options: DockerOptions) -> Body:
+    """The container that puts the firewall up, in the engine's own network namespace."""
+    return {
+        "Image": options.guard_image,
+        "Cmd": [options.table, options.bridge, options.job_bridge],
+        "User": "0:0",
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "Labels": {LABEL_INSTALLATION: options.installation, LABEL_ROLE: GUARD},
+        "HostConfig": {
+            "NetworkMode": "host",
+            "CapDrop": ["ALL"],
+            "CapAdd": ["NET_ADMIN"],
+            "SecurityOpt": ["no-new-privileges:true"],
+            "ReadonlyRootfs": True,
+            "RestartPolicy": {"Name": "no"},
+            "LogConfig": LOGS,
+            **_limits(Resources(cpus=None, memory_bytes=128 << 20, pids=64)),
+        },
+    }
+
+
+def network_body(options: DockerOptions, name: str, bridge: str, *, internal: bool) -> Body:
+    """A bridge of our own, whose containers do not see each other."""
+    return {
+        "Name": name,
+        "CheckDuplicate": True,
+        "Driver": "bridge",
+        "Internal": internal,
+        "EnableIPv6": False,
+        "Options": {
+            "com.docker.network.bridge.name": bridge,
+            "com.docker.network.bridge.enable_icc": "false",
+        },
+        "Labels": {LABEL_INSTALLATION: options.installation},
+    }
+
+
+def label_filter(installation: str, role: str) -> Mapping[str, Sequence[str]]:
+    return {"label": [f"{LABEL_INSTALLATION}={installation}", f"{LABEL_ROLE}={role}"]}
+
+
+def _hardened(*, volume_from: str) -> Body:
+    return {
+        "VolumesFrom": [volume_from],
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges:true"],
+        "RestartPolicy": {"Name": "no"},
+        "Init": True,
+        "IpcMode": "private",
+        "LogConfig": LOGS,
+    }
+
+
+def _limits(resources: Resources) -> Body:
+    limits: Body = {}
+    if resources.cpus is not None:
+        limits["NanoCpus"] = round(resources.cpus * 1_000_000_000)
+    if resources.memory_bytes is not None:
+        limits["Memory"] = limits["MemorySwap"] = resources.memory_bytes  # equal: no swap
+    if resources.pids is not None:
+        limits["PidsLimit"] = resources.pids
+    return limits

@@ -1,0 +1,94 @@
+"""Instances of the fake."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING
+
+from codehub.drivers.base import InstanceSpec
+from codehub.drivers.memory.faults import Misbehaviour
+from codehub.drivers.memory.things import Instance
+from codehub.errors import ActionFailed, TerminalError
+from codehub.model.observation import InstanceSeen, Life
+from codehub.model.workspace import ErrorReason, WorkspaceId
+
+if TYPE_CHECKING:
+    from codehub.drivers.memory.world import MemoryWorld
+
+NONE = InstanceSeen(None)
+VERB = "instances.start"
+
+
+class MemoryInstances:
+    """Implements drivers.base.Instances."""
+
+    def __init__(self, world: "MemoryWorld") -> None:
+        self._world = world
+
+    async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
+        def effect() -> Mapping[WorkspaceId, InstanceSeen]:
+            hidden = self._world.faults.hides("instances.observe")
+            return {id_: _seen(instance) for id_, instance in self._world.instances.items() if not hidden(id_)}
+
+        return await self._world.faults.call("instances.observe", None, effect, {})
+
+    async def look(self, workspace_id: WorkspaceId) -> InstanceSeen:
+        def effect() -> InstanceSeen:
+            instance = self._world.instances.get(workspace_id)
+            return _seen(instance) if instance is not None else NONE
+
+        return await self._world.faults.call("instances.look", workspace_id, effect, NONE)
+
+    async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
+        await self._world.faults.call(VERB, workspace_id, lambda: self._start(workspace_id, spec), None)
+
+    def _start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
+        volume = self._world.volume(workspace_id, spec.volume)
+        there = self._world.instances.get(workspace_id)
+        if there is not None and there.life is not Life.DEAD:
+            if there.life is Life.ALIVE:
+                raise ActionFailed("The instance lives and does not take traffic.")
+            return
+        allowed = self._world.allowed_images
+        missing = self._world.faults.strikes(VERB, workspace_id, Misbehaviour.IMAGE_MISSING)
+        if missing is not None or (allowed is not None and spec.image_ref not in allowed):
+            raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"There is no image {spec.image_ref}.")
+        # A new address each time and none reused; a test that wants one reused sets it.
+        endpoint = f"10.0.0.1:{10000 + next(self._world.counter)}"
+        made = Instance(spec.op_id, spec.image_ref, volume, Life.READY, endpoint, [f"started {spec.image_ref}"])
+        self._world.instances[workspace_id] = made
+        self._world.changed()
+        if self._world.faults.strikes(VERB, workspace_id, Misbehaviour.NEVER_READY) is not None:
+            made.life = Life.ALIVE
+            raise ActionFailed("The instance lives and does not take traffic.")
+        if self._world.faults.strikes(VERB, workspace_id, Misbehaviour.DIES) is not None:
+            made.life = Life.DEAD
+
+    async def remove(self, workspace_id: WorkspaceId) -> None:
+        def effect() -> None:
+            if self._world.instances.pop(workspace_id, None) is not None:
+                self._world.changed()
+
+        await self._world.faults.call("instances.remove", workspace_id, effect, None)
+
+    async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
+        def effect() -> str:
+            instance = self._world.instances.get(workspace_id)
+            return "\n".join(instance.log[-lines:]) if instance is not None else ""
+
+        return await self._world.faults.call("instances.logs", workspace_id, effect, "")
+
+    async def events(self) -> AsyncIterator[None]:
+        event = asyncio.Event()
+        self._world.listeners.add(event)
+        try:
+            while True:
+                await event.wait()
+                event.clear()
+                yield
+        finally:
+            self._world.listeners.discard(event)
+
+
+def _seen(instance: Instance) -> InstanceSeen:
+    alive = instance.life is not Life.DEAD
+    return InstanceSeen(instance.life, instance.op_id, instance.endpoint if alive else None)

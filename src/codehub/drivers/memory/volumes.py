@@ -1,0 +1,63 @@
+"""Volumes of the fake."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from codehub.drivers.memory.things import Instance, Job, Volume
+from codehub.errors import Refused
+from codehub.model.observation import VolumeSeen
+from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
+
+if TYPE_CHECKING:
+    from codehub.drivers.memory.world import MemoryWorld
+
+NONE = VolumeSeen(False, confirmed=True)
+
+
+class MemoryVolumes:
+    """Implements drivers.base.Volumes."""
+
+    def __init__(self, world: "MemoryWorld") -> None:
+        self._world = world
+
+    async def observe(self) -> Mapping[WorkspaceId, VolumeSeen]:
+        def effect() -> Mapping[WorkspaceId, VolumeSeen]:
+            hidden = self._world.faults.hides("volumes.observe")
+            return {id_: _seen(volume) for id_, volume in self._world.volumes.items() if not hidden(id_)}
+
+        return await self._world.faults.call("volumes.observe", None, effect, {})
+
+    async def look(self, workspace_id: WorkspaceId) -> VolumeSeen:
+        def effect() -> VolumeSeen:
+            volume = self._world.volumes.get(workspace_id)
+            return _seen(volume) if volume is not None else NONE
+
+        return await self._world.faults.call("volumes.look", workspace_id, effect, NONE)
+
+    async def create(self, workspace_id: WorkspaceId, incarnation: Incarnation) -> None:
+        def effect() -> None:
+            there = self._world.volumes.get(workspace_id)
+            if there is None:
+                self._world.volumes[workspace_id] = Volume(incarnation, f"uid-{next(self._world.counter)}")
+                self._world.changed()
+            elif there.incarnation != incarnation:
+                raise Refused(f"Another volume of {workspace_id} is there: {there.incarnation}.")
+
+        await self._world.faults.call("volumes.create", workspace_id, effect, None)
+
+    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        def effect() -> None:
+            if workspace_id not in self._world.volumes:
+                return
+            there = self._world.volume(workspace_id, volume)
+            users: list[Instance | Job] = [*self._world.instances.values(), *self._world.jobs.values()]
+            if any(user.volume is there for user in users):
+                raise Refused(f"The volume of {workspace_id} is in use.")
+            del self._world.volumes[workspace_id]
+            self._world.changed()
+
+        await self._world.faults.call("volumes.delete", workspace_id, effect, None)
+
+
+def _seen(volume: Volume) -> VolumeSeen:
+    return VolumeSeen(True, volume.incarnation, volume.uid)

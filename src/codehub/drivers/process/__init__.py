@@ -1,0 +1,58 @@
+"""Workspaces as local processes, for machines without a container engine: folders as homes, bubblewrap as sandbox.
+
+`ProcessDriver.open` finds out what the machine allows; `isolation()` says it in plain words, for start-up output and
+/readyz. Everything that runs outlives us and is adopted from the records below the driver's folder (layout.py).
+"""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from codehub.drivers.base import Backend
+from codehub.drivers.ide import AllowList
+from codehub.drivers.process.homes import Homes
+from codehub.drivers.process.instances import Instances
+from codehub.drivers.process.jobs import Jobs, Urls
+from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.machine import Machine, Options
+from codehub.drivers.process.threads import Threads
+from codehub.drivers.process.volumes import Volumes
+from codehub.model.workspace import ArchiveKey
+
+__all__ = ["Options", "ProcessDriver"]
+
+
+class ProcessDriver:
+    """Instances, volumes and jobs of one installation. Any number of processes may have one open on the same folder."""
+
+    def __init__(self, machine: Machine, allowed: AllowList, ides: Path, urls: Callable[[ArchiveKey], Urls]) -> None:
+        self._machine = machine
+        self._threads = Threads()
+        homes = Homes(machine.layout, machine.users)
+        self.instances = Instances(machine, homes, allowed, ides, self._threads)
+        self.volumes = Volumes(machine.layout, homes, self._threads)
+        self.jobs = Jobs(machine, homes, urls, self._threads)
+
+    @classmethod
+    def open(
+        cls, options: Options, allowed: AllowList, ides: Path, urls: Callable[[ArchiveKey], Urls]
+    ) -> "ProcessDriver":
+        """`ides`: where IDEs are installed; `urls`: ArchiveStore.job_urls. Raises StartError where nothing can run."""
+        layout = Layout(options.root)
+        layout.prepare()
+        machine = Machine(options, layout)
+        machine.find_out()
+        threading.Thread(target=layout.empty_trash, name="empty trash", daemon=True).start()
+        return cls(machine, allowed, ides, urls)
+
+    @property
+    def backend(self) -> Backend:
+        return Backend(self.instances, self.volumes, self.jobs)
+
+    def isolation(self) -> list[str]:
+        """What keeps workspaces apart on this machine, and what does not."""
+        return self._machine.isolation()
+
+    def close(self) -> None:
+        """What runs goes on running."""
+        self._threads.close()

@@ -1,0 +1,98 @@
+"""Limits on memory, processor time and processes by cgroup v2, where we may make groups; nothing where we may not.
+
+Groups are `codehub-INSTALLATION/ws-ID` at the top of the mounted tree, not below our own group: a service manager that
+stops CodeHub kills everything below that one, and people's work must go on. A group can also be killed at once.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from codehub.drivers.base import Resources
+
+_CONTROLLERS = ("memory", "pids", "cpu")
+_PERIOD_MICROSECONDS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """A tree that we may make groups in, and what it can limit."""
+
+    parent: Path
+    controllers: frozenset[str]
+
+    @classmethod
+    def find(cls, installation: str, top: Path | None = None) -> "Cgroups | None":
+        """None where there is no cgroup v2 or it is not ours to write."""
+        top = top or _mounted()
+        if top is None:
+            return None
+        parent = top / f"codehub-{installation}"
+        try:
+            parent.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        for folder in (top, parent):
+            _enable(folder)
+        return cls(parent, frozenset(_words(parent / "cgroup.subtree_control")) & frozenset(_CONTROLLERS))
+
+    def make(self, name: str, resources: Resources) -> Path:
+        """The group with its limits; returns the file that a process joins it by."""
+        group = self.parent / name
+        group.mkdir(parents=True, exist_ok=True)
+        _enable(self.parent)
+        for file, value in limits(resources).items():
+            if (group / file).exists():
+                (group / file).write_text(value)
+        return group / "cgroup.procs"
+
+    def kill(self, name: str) -> None:
+        """SIGKILL for everything in it (kernel 5.14 or newer)."""
+        with suppress(OSError):
+            (self.parent / name / "cgroup.kill").write_text("1")
+
+    def members(self, name: str) -> list[int]:
+        return [int(word) for word in _words(self.parent / name / "cgroup.procs")]
+
+    def remove(self, name: str) -> None:
+        """It is empty by now; one that is not stays, which harms nobody."""
+        with suppress(OSError):
+            (self.parent / name).rmdir()
+            self.parent.rmdir()  # the last one
+
+
+def limits(resources: Resources) -> Mapping[str, str]:
+    """What to write where."""
+    values: dict[str, str] = {}
+    if resources.memory_bytes is not None:
+        values |= {"memory.max": str(resources.memory_bytes), "memory.swap.max": "0", "memory.oom.group": "0"}
+    if resources.pids is not None:
+        values["pids.max"] = str(resources.pids)
+    if resources.cpus is not None:
+        values["cpu.max"] = f"{round(resources.cpus * _PERIOD_MICROSECONDS)} {_PERIOD_MICROSECONDS}"
+    return values
+
+
+def _mounted() -> Path | None:
+    if os.geteuid() != 0:
+        return None
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        words = line.split()
+        if words[2] == "cgroup2":
+            return Path(words[1])
+    return None
+
+
+def _enable(folder: Path) -> None:
+    for controller in set(_words(folder / "cgroup.controllers")) & set(_CONTROLLERS):
+        with suppress(OSError):  # a group that has processes of its own cannot (but the very top one)
+            (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []

@@ -1,0 +1,207 @@
+"""The one way out of a workspace that has no network: an HTTP proxy that refuses everything but the public internet.
+
+    egress.py [--allow NETWORK]… [--deny NETWORK]…   serve the unix socket inherited as descriptor 3
+
+It runs outside the workspace's sandbox, in one of its own that has a network and no files. CONNECT (TLS, git, anything
+over TCP) and plain http:// are served. Names are looked up here, and the address that was judged is the one dialled.
+Never reached: this machine under any of its addresses, private and link-local networks, and the clouds' metadata.
+It ends when the workspace does, which holds one connection (the leash) for as long as it lives.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from urllib.parse import urlsplit
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+INHERITED = 3
+_CHUNK_BYTES = 1 << 17
+_HEAD_BYTES = 1 << 16
+_HEAD_SECONDS = 30.0
+_CONNECT_SECONDS = 15.0
+_MOST_CONNECTIONS = 512
+_LEASH = b"LEASH / HTTP/1.1\r\n\r\n"
+_LEASH_SECONDS = 60.0
+# Public by number, yet each answers only the machine that asks: Azure's and Oracle's; IPv4 in IPv6 clothes.
+_NEVER = tuple(
+    ip_network(text)
+    for text in (
+        *("168.63.129.16/32", "192.0.0.0/24"),
+        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
+    )
+)
+
+
+class Refused(Exception):
+    """Answered with a status and one line for people."""
+
+    def __init__(self, status: str, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which addresses may be dialled."""
+
+    allow: Sequence[Network] = ()
+    deny: Sequence[Network] = ()
+
+    def permits(self, address: Address) -> bool:
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        if _is_in(address, self.deny):
+            return False
+        if _is_in(address, self.allow):
+            return True
+        return address.is_global and not address.is_multicast and not _is_in(address, _NEVER)
+
+
+def _is_in(address: Address, networks: Sequence[Network]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)
+
+
+async def dial(host: str, port: int, policy: Policy) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to an address that the policy permits."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, TimeoutError, UnicodeError):
+        raise Refused("502 Bad Gateway", f"the name {host} cannot be looked up") from None
+    permitted = [entry[4] for entry in found if policy.permits(ip_address(str(entry[4][0]).partition("%")[0]))]
+    if not permitted:
+        raise Refused("403 Forbidden", f"{host} is not on the public internet; a workspace may not reach it")
+    for address in permitted:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(str(address[0]), port, limit=_CHUNK_BYTES)
+            if _is_this_machine(writer, policy):
+                writer.close()
+                raise Refused("403 Forbidden", f"{host} is this machine; a workspace may not reach it")
+            return reader, writer
+    raise Refused("502 Bad Gateway", f"{host} does not answer on port {port}")
+
+
+def _is_this_machine(writer: asyncio.StreamWriter, policy: Policy) -> bool:
+    """Whoever dials himself, by whatever public address, has it at both ends."""
+    here, there = (str(writer.get_extra_info(name)[0]) for name in ("sockname", "peername"))
+    return here == there and not _is_in(ip_address(there.partition("%")[0]), policy.allow)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Where to, and what to say there first."""
+
+    host: str
+    port: int
+    opening: bytes | None  # None: the client wants a tunnel
+
+
+def parse(head: bytes) -> Request:
+    lines = head.decode("latin-1").split("\r\n")
+    words = lines[0].split(" ")
+    if len(words) != 3:
+        raise Refused("400 Bad Request", "this is no request")
+    method, target, version = words
+    try:
+        url = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        host, port = url.hostname, url.port or (0 if method == "CONNECT" else 80)
+    except ValueError:
+        raise Refused("400 Bad Request", "this is no address") from None
+    if not host or not port or (method != "CONNECT" and url.scheme != "http"):
+        raise Refused("400 Bad Request", "only CONNECT and http:// are served")
+    if method == "CONNECT":
+        return Request(host, port, None)
+    path = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
+    kept = [line for line in lines[1:] if line and line.partition(":")[0].lower() not in _OURS]
+    return Request(
+        host, port, "\r\n".join([f"{method} {path} {version}", *kept, "Connection: close", "", ""]).encode("latin-1")
+    )
+
+
+_OURS = ("connection", "proxy-connection", "proxy-authorization", "keep-alive")
+
+
+async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(_CHUNK_BYTES):
+        writer.write(chunk)
+        await writer.drain()
+    writer.write_eof()
+
+
+class Leash:
+    """Held by the workspace; once it is let go, or was never taken, there is nobody left to serve."""
+
+    def __init__(self) -> None:
+        self.taken, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def hold(self, reader: asyncio.StreamReader) -> None:
+        self.taken.set()
+        with contextlib.suppress(OSError):
+            await reader.read()
+        self.let_go.set()
+
+    async def ended(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.taken.wait(), _LEASH_SECONDS)
+            await self.let_go.wait()
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, policy: Policy, leash: Leash) -> None:
+    far: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(_HEAD_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+        if head == _LEASH:
+            await leash.hold(reader)
+            return
+        request = parse(head)
+        far_reader, far = await dial(request.host, request.port, policy)
+        if request.opening is None:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            far.write(request.opening)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(pass_on(reader, far))
+            both.create_task(pass_on(far_reader, writer))
+    except Refused as error:
+        body = f"{error}\n".encode()
+        fields = f"Content-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close"
+        writer.write(f"HTTP/1.1 {error.status}\r\n{fields}\r\n\r\n".encode() + body)
+        print(f"{error.status}: {error}", flush=True)  # noqa: T201 - its log is the workspace's
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ExceptionGroup):
+        pass  # one side has gone: so is the connection
+    finally:
+        for side in (far, writer):
+            if side is not None:
+                side.close()
+
+
+async def main(policy: Policy) -> None:
+    free, leash = asyncio.Semaphore(_MOST_CONNECTIONS), Leash()
+
+    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with free:
+            await serve(reader, writer, policy, leash)
+
+    listener = socket.socket(fileno=INHERITED)
+    await asyncio.start_unix_server(one, sock=listener, limit=_HEAD_BYTES)
+    await leash.ended()
+    os._exit(0)  # whatever is still being passed on has nobody at its other end
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    for name in ("--allow", "--deny"):
+        options.add_argument(name, type=ip_network, action="append", default=[])
+    given = options.parse_args(sys.argv[1:])
+    asyncio.run(main(Policy(given.allow, given.deny)))

@@ -1,0 +1,273 @@
+"""Instances: IDEs as local processes that outlive us, adopted from their records and killed to the last process.
+
+An instance is reached over a unix socket that we bind, below a folder that only we can enter, under a name that is
+never used again: no address of an earlier instance can ever lead to another workspace.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+from codehub.drivers.base import InstanceSpec, Resources
+from codehub.drivers.ide import AllowList
+from codehub.drivers.process import network
+from codehub.drivers.process.homes import Home, Homes
+from codehub.drivers.process.layout import Layout, new_token, parse_id, remove_tree, write_json
+from codehub.drivers.process.machine import INSIDE, Launch, Machine
+from codehub.drivers.process.programs import Program, program_of
+from codehub.drivers.process.readiness import answers
+from codehub.drivers.process.records import Record, tail, trim_log
+from codehub.drivers.process.sandbox import HOME, PATH, Bind, View
+from codehub.drivers.process.threads import Threads
+from codehub.drivers.process.watch import changes
+from codehub.errors import ActionFailed, Refused
+from codehub.model.names import instance_name
+from codehub.model.observation import InstanceSeen, Life
+from codehub.model.workspace import WorkspaceId
+
+_RECORD = "instance.json"
+_READY = "ready"
+_PROBE_SECONDS = 2.0
+_GLANCE_SECONDS = 0.3  # a listing does not wait for those that are getting ready
+_POLL_SECONDS = 0.02
+_SLOWEST_POLL_SECONDS = 0.25
+_NONE = InstanceSeen(None)
+
+
+class Instances:
+    """Implements drivers.base.Instances."""
+
+    def __init__(self, machine: Machine, homes: Homes, allowed: AllowList, ides: Path, threads: Threads) -> None:
+        self._machine = machine
+        self._layout = machine.layout
+        self._homes = homes
+        self._allowed = allowed
+        self._ides = ides
+        self._run = threads.run
+
+    async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
+        records = await self._run(self._list)
+        seen = await asyncio.gather(*(self._seen(record, alive=alive) for record, alive in records.values()))
+        return dict(zip(records, seen, strict=True))
+
+    async def look(self, workspace_id: WorkspaceId) -> InstanceSeen:
+        record, alive = await self._run(self._look, workspace_id)
+        return await self._seen(record, alive=alive) if record else _NONE
+
+    async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
+        ide = self._allowed.find(spec.image_ref)
+        program = program_of(ide, workspace_id, self._ides, self._machine.python)
+        record = await self._run(self._ensure, workspace_id, spec, program)
+        await self._wait_until_ready(record)
+
+    async def remove(self, workspace_id: WorkspaceId) -> None:
+        await self._run(self._remove, workspace_id)
+
+    async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
+        self._layout.installation()
+        return await self._run(tail, self._layout.instance(workspace_id) / "log", lines)
+
+    def events(self) -> AsyncIterator[None]:
+        return changes(self._layout, self._run, self._watched)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def _list(self) -> dict[WorkspaceId, tuple[Record, bool]]:
+        found = {}
+        for name in self._layout.list(self._layout.instances):
+            workspace_id = parse_id(name, "ws-")
+            record = Record.read(self._layout.instances / name, _RECORD) if workspace_id else None
+            if workspace_id is not None and record is not None:
+                trim_log(record.folder / "log")
+                found[WorkspaceId(workspace_id)] = (record, record.tree().is_alive())
+        return found
+
+    def _look(self, workspace_id: WorkspaceId) -> tuple[Record | None, bool]:
+        self._layout.installation()
+        record = Record.read(self._layout.instance(workspace_id), _RECORD)
+        return record, record is not None and record.tree().is_alive()
+
+    async def _seen(self, record: Record, *, alive: bool) -> InstanceSeen:
+        if not alive:
+            return InstanceSeen(Life.DEAD, record.op_id)
+        life = Life.READY if await self._is_ready(record, _GLANCE_SECONDS) else Life.ALIVE
+        return InstanceSeen(life, record.op_id, f"unix:{_socket_of(self._layout, record)}")
+
+    async def _is_ready(self, record: Record, seconds: float) -> bool:
+        """Asked over the socket only until it has answered once; from then on being alive is enough."""
+        if (record.folder / _READY).exists():
+            return True
+        ready = await answers(_socket_of(self._layout, record), record.content["ready_path"], seconds)
+        if ready:
+            with suppress(OSError):  # removed meanwhile
+                (record.folder / _READY).touch()
+        return ready
+
+    def _watched(self) -> list[int]:
+        trees = [record.tree() for record, alive in self._list().values() if alive]
+        trees += [record.tree() for record in job_records(self._layout)]
+        return [tree.main.pid for tree in trees if tree.main is not None and tree.is_alive()]
+
+    # -- starting ----------------------------------------------------------------------------------------------------
+
+    def _ensure(self, workspace_id: WorkspaceId, spec: InstanceSpec, program: Program) -> Record:
+        """The record of a living instance: the one that is there, or a new one."""
+        with self._layout.locked(str(workspace_id)):
+            home = self._homes.named(workspace_id, spec.volume)
+            record = Record.read(self._layout.instance(workspace_id), _RECORD)
+            if record is not None and record.tree().is_alive():
+                if not home.is_named(record.volume):
+                    raise Refused(f"Workspace {workspace_id} runs on another home than was named.")
+                return record
+            if is_busy(self._layout, workspace_id):
+                raise Refused(f"A storage job is using the home of workspace {workspace_id}.")
+            if self._layout.instance(workspace_id).exists():
+                self._clear(workspace_id, record)
+            record = self._write_down(workspace_id, spec, home)
+            self._launch(workspace_id, record, home, program, spec.resources)
+            return record
+
+    def _write_down(self, workspace_id: WorkspaceId, spec: InstanceSpec, home: Home) -> Record:
+        folder = self._layout.instance(workspace_id)
+        draft = self._layout.draft(folder)
+        content = {
+            "workspace_id": str(workspace_id),
+            "op_id": str(spec.op_id),
+            "image_ref": spec.image_ref,
+            "incarnation": home.incarnation,
+            "uid": home.uid,
+            "mark": new_token(),
+            "ready_path": self._allowed.find(spec.image_ref).ready_path,
+            # Without a sandbox its processes are known by their user, if that is nobody else's.
+            "own_user": home.user if self._machine.is_root and self._machine.bwrap is None else None,
+        }
+        write_json(draft / _RECORD, content)
+        draft.rename(folder)
+        return Record(folder, content)
+
+    def _launch(
+        self, workspace_id: WorkspaceId, record: Record, home: Home, program: Program, resources: Resources
+    ) -> None:
+        environment = {
+            "HOME": HOME,
+            "USER": "coder",
+            "LOGNAME": "coder",
+            "SHELL": "/bin/bash",
+            "LANG": "C.UTF-8",
+            "PATH": PATH,
+            "CODEHUB_WORKSPACE_ID": str(workspace_id),
+            **(program.environment or {}),
+        }
+        inside = {"{inside}": INSIDE, "{home}": HOME, "{socket}": "/tmp/ide.sock"}  # noqa: S108 - in the sandbox
+        plain = {
+            "{inside}": str(self._machine.base_binds()[0].source),
+            "{home}": str(home.path),
+            "{socket}": str(home.path / ".ide.sock"),
+        }
+        binds = [Bind(home.path, HOME, writable=True), *self._machine.base_binds(), *program.binds]
+        command = _filled(program, inside)
+        if network.has_way_out(self._machine):
+            out = self._layout.socket(f"{record.mark}-out")
+            group = instance_name(workspace_id)
+            self._machine.launch(network.way_out(self._machine, record, home.user, out, group))
+            binds.append(network.bind(out))
+            command = [*network.command(self._machine.python), *command]
+            environment |= network.environment()
+        view = View(
+            binds=binds,
+            environment=environment,
+            command=command,
+            host_network=self._machine.options.network == "host",
+            etc=self._machine.etc_files(network=self._machine.options.network == "host"),
+        )
+        self._machine.launch(
+            Launch(
+                folder=record.folder,
+                mark=record.mark,
+                view=view,
+                user=home.user,
+                plain=_filled(program, plain),
+                plain_environment={**environment, "HOME": str(home.path)},
+                plain_folder=home.path,
+                resources=resources,
+                listen=_socket_of(self._layout, record),
+                cgroup=instance_name(workspace_id),
+            )
+        )
+
+    async def _wait_until_ready(self, record: Record) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._machine.options.start_seconds
+        pause = _POLL_SECONDS
+        while not await self._is_ready(record, _PROBE_SECONDS):
+            if not await self._run(lambda: record.tree().is_alive()):
+                words = await self._run(tail, record.folder / "log", 3)
+                raise ActionFailed(f"The workspace ended before it was ready: {words.strip() or 'it said nothing'}")
+            if loop.time() > until:
+                raise ActionFailed(f"The workspace was not ready in {self._machine.options.start_seconds:g} seconds.")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.2, _SLOWEST_POLL_SECONDS)
+
+    # -- removing ----------------------------------------------------------------------------------------------------
+
+    def _remove(self, workspace_id: WorkspaceId) -> None:
+        self._layout.installation()
+        with self._layout.locked(str(workspace_id)):
+            if self._layout.instance(workspace_id).exists():
+                self._clear(workspace_id, Record.read(self._layout.instance(workspace_id), _RECORD))
+
+    def _clear(self, workspace_id: WorkspaceId, record: Record | None) -> None:
+        """Afterwards nothing of it runs, and it is on record no more."""
+        groups, name = self._machine.cgroups, instance_name(workspace_id)
+        if groups is not None:
+            groups.kill(name)
+        if record is not None:
+            record.tree(spared=_job_marks(self._layout, workspace_id)).kill()
+            for socket in self._layout.sockets.glob(f"{record.mark}*"):
+                socket.unlink()
+        if groups is not None:
+            groups.remove(name)
+        grave = self._layout.discard(self._layout.instance(workspace_id))
+        if grave is not None:
+            remove_tree(grave)
+
+
+def is_used(layout: Layout, workspace_id: WorkspaceId) -> bool:
+    """Whether there is an instance, alive or dead."""
+    return Record.read(layout.instance(workspace_id), _RECORD) is not None
+
+
+def is_busy(layout: Layout, workspace_id: WorkspaceId) -> bool:
+    """Whether a storage job of this workspace runs."""
+    return any(record.tree().is_working() for record in job_records(layout, workspace_id))
+
+
+def job_records(layout: Layout, workspace_id: WorkspaceId | None = None) -> list[Record]:
+    """The jobs on record, of one workspace or of all."""
+    found = []
+    for name in layout.list(layout.jobs):
+        if parse_id(name, "ws-job-") is None:
+            continue
+        record = Record.read(layout.jobs / name, "job.json")
+        if record is not None and (workspace_id is None or UUID(record.content["workspace_id"]) == workspace_id):
+            found.append(record)
+    return found
+
+
+def _job_marks(layout: Layout, workspace_id: WorkspaceId) -> tuple[str, ...]:
+    return tuple(record.mark for record in job_records(layout, workspace_id))
+
+
+def _socket_of(layout: Layout, record: Record) -> Path:
+    return layout.socket(record.mark)
+
+
+def _filled(program: Program, values: Mapping[str, str]) -> list[str]:
+    words = []
+    for word in program.command:
+        for name, value in values.items():
+            word = word.replace(name, value)  # noqa: PLW2901
+        words.append(word)
+    return words

@@ -1,0 +1,236 @@
+"""Storage jobs as local processes: they outlive us, and what became of them stays readable until they are removed.
+
+A job runs as the owner of the home, as uid 1000 in its sandbox like the workspace itself, so an archive names the same
+owner whichever machine or driver it is unpacked on. It sees the one home and, where the store is a folder, the one
+archive's folder; a network only where the store needs one. Its request goes through standard input from memory:
+credentials are in no file, command line or environment.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+from codehub.drivers.process.homes import Home, Homes
+from codehub.drivers.process.instances import is_busy, is_used, job_records
+from codehub.drivers.process.layout import Layout, new_token, read_json, remove_tree, write_json
+from codehub.drivers.process.machine import Launch, Machine
+from codehub.drivers.process.records import Record, tail
+from codehub.drivers.process.sandbox import HOME, Bind, View
+from codehub.drivers.process.threads import Threads
+from codehub.errors import ActionFailed, Refused
+from codehub.model.names import archive_key, job_name
+from codehub.model.observation import JobSeen, JobState
+from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, VolumeRef, WorkspaceId
+
+_RECORD = "job.json"
+_OUT = "/run/codehub"
+_CODE = "/opt/codehub-job"
+_NEEDED = ("obstore", "zstandard")
+_REASONS = {reason.value: reason for reason in ErrorReason}
+
+
+class Urls(Protocol):
+    """Where an archive is, as a job is told."""
+
+    @property
+    def archive_url(self) -> str: ...
+    @property
+    def meta_url(self) -> str: ...
+    @property
+    def store(self) -> Mapping[str, object]: ...
+
+
+class Jobs:
+    """Implements drivers.base.Jobs."""
+
+    def __init__(self, machine: Machine, homes: Homes, urls: Callable[[ArchiveKey], Urls], threads: Threads) -> None:
+        self._machine = machine
+        self._layout: Layout = machine.layout
+        self._homes = homes
+        self._urls = urls
+        self._run = threads.run
+
+    async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
+        return await self._run(self._list)
+
+    async def archive(self, workspace_id: WorkspaceId, op_id: OpId, volume: VolumeRef) -> None:
+        key = archive_key(workspace_id, op_id)
+        await self._run(self._start, "archive", workspace_id, op_id, key, volume)
+
+    async def restore(self, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, volume: VolumeRef) -> None:
+        await self._run(self._start, "restore", workspace_id, op_id, key, volume)
+
+    async def remove(self, workspace_id: WorkspaceId, op_id: OpId) -> None:
+        await self._run(self._remove, workspace_id, op_id)
+
+    def _list(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
+        found: dict[WorkspaceId, list[JobSeen]] = {}
+        for record in job_records(self._layout):
+            found.setdefault(WorkspaceId(UUID(record.content["workspace_id"])), []).append(_seen(record))
+        return found
+
+    def _start(self, verb: str, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, volume: VolumeRef) -> None:
+        with self._layout.locked(str(workspace_id)):
+            folder = self._layout.job(op_id)
+            if Record.read(folder, _RECORD) is not None:
+                return
+            home = self._homes.named(workspace_id, volume)
+            if is_used(self._layout, workspace_id):
+                raise Refused(f"The instance of workspace {workspace_id} is using its home.")
+            if is_busy(self._layout, workspace_id):
+                raise Refused(f"Another storage job is using the home of workspace {workspace_id}.")
+            urls = self._urls(key)
+            archives = _folder_of(urls.archive_url)
+            if archives is not None:
+                self._grant(archives, home.user, verb)
+            record = self._write_down(verb, workspace_id, op_id, key, home)
+            try:
+                self._machine.launch(self._job(record, home, urls, archives))
+            except ActionFailed:
+                self._clear(record)
+                raise
+
+    def _write_down(self, verb: str, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, home: Home) -> Record:
+        folder = self._layout.job(op_id)
+        draft = self._layout.draft(folder)
+        (draft / "out").mkdir(mode=0o700)
+        if self._machine.is_root:
+            os.chown(draft / "out", home.user, home.user)
+        content = {
+            "workspace_id": str(workspace_id),
+            "op_id": str(op_id),
+            "verb": verb,
+            "archive_key": key,
+            "incarnation": home.incarnation,
+            "uid": home.uid,
+            "mark": new_token(),
+        }
+        write_json(draft / _RECORD, content)
+        draft.rename(folder)
+        return Record(folder, content)
+
+    def _job(self, record: Record, home: Home, urls: Urls, archives: Path | None) -> Launch:
+        sandboxed = self._machine.bwrap is not None
+        out = _OUT if sandboxed else str(record.folder / "out")
+        request = {
+            "verb": record.content["verb"],
+            "op_id": str(record.op_id),
+            "directory": HOME if sandboxed else str(home.path),
+            "archive_url": urls.archive_url,
+            "meta_url": urls.meta_url,
+            "archive_key": record.content["archive_key"],
+            "store": dict(urls.store),
+            "marker_path": f"{out}/marker",
+            "result_path": f"{out}/result",
+        }
+        binds = [Bind(home.path, HOME, writable=True), Bind(record.folder / "out", _OUT, writable=True)]
+        if archives is not None and archives.is_dir():
+            binds.append(Bind(archives, str(archives), writable=record.content["verb"] == "archive"))
+        code = code_binds()
+        environment = {"HOME": HOME, "LANG": "C.UTF-8", "PATH": os.defpath}
+        places = [_CODE, *(bind.target for bind in code if bind.target != f"{_CODE}/storage_job")]
+        view = View(
+            binds=[*binds, *self._machine.base_binds(), *code],
+            environment={**environment, "PYTHONPATH": ":".join(dict.fromkeys(places))},
+            command=[str(self._machine.python), "-B", "-P", "-m", "storage_job"],
+            host_network=archives is None,
+            etc=self._machine.etc_files(network=archives is None),
+        )
+        return Launch(
+            folder=record.folder,
+            mark=record.mark,
+            view=view,
+            user=home.user,
+            plain=[sys.executable, "-B", "-P", "-m", "codehub.storage_job"],
+            plain_environment=environment,
+            plain_folder=Path("/"),
+            input=json.dumps(request),
+            cgroup=job_name(record.op_id),
+        )
+
+    def _grant(self, folder: Path, user: int, verb: str) -> None:
+        """As root: the job runs as the home's owner, who must be able to use this one archive's folder."""
+        try:
+            if verb == "archive":
+                folder.mkdir(parents=True, exist_ok=True)
+            if self._machine.is_root and folder.is_dir():
+                for entry in (folder, *folder.iterdir()):
+                    os.chown(entry, user, user, follow_symlinks=False)
+        except OSError as error:
+            raise ActionFailed(f"The archive's folder {folder} cannot be used: {error.strerror}.") from error
+
+    def _remove(self, workspace_id: WorkspaceId, op_id: OpId) -> None:
+        with self._layout.locked(str(workspace_id)):
+            record = Record.read(self._layout.job(op_id), _RECORD)
+            if record is not None and UUID(record.content["workspace_id"]) == workspace_id:
+                self._clear(record)
+
+    def _clear(self, record: Record) -> None:
+        record.tree().kill()
+        if self._machine.cgroups is not None:
+            self._machine.cgroups.remove(job_name(record.op_id))
+        grave = self._layout.discard(record.folder)
+        if grave is not None:
+            remove_tree(grave)
+
+
+def _seen(record: Record) -> JobSeen:
+    alive = record.tree().is_working()
+    path = record.folder / "out" / "result"  # read after: a job that is seen to have ended has said all
+    result: dict[str, Any] = read_json(path) or {}
+    state = {"done": JobState.SUCCEEDED, "failed": JobState.FAILED}.get(str(result.get("state")))
+    if state is None:
+        state = JobState.RUNNING if alive else JobState.FAILED
+    elif alive:
+        state = JobState.RUNNING  # it has said its last word, and is about to end
+    failed = state is JobState.FAILED
+    marker = result.get("restore_marker") if state is JobState.SUCCEEDED else None
+    died = tail(record.folder / "log", 3).strip() if failed and "message" not in result else ""
+    return JobSeen(
+        op_id=record.op_id,
+        state=state,
+        volume_uid=str(record.content["uid"]),
+        restore_marker=ArchiveKey(marker) if isinstance(marker, str) else None,
+        error=_REASONS.get(str(result.get("reason")), ErrorReason.ACTION_FAILED),
+        message=str(result.get("message") or died or ("The job was killed." if failed else "")),
+        progress_at=_time_of(path),
+        bytes_done=int(result.get("bytes_done", 0)),
+        files_done=int(result.get("files_done", 0)),
+    )
+
+
+def _time_of(path: Path) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+
+
+def code_binds() -> list[Bind]:
+    """The job's own code and the two libraries it needs, from wherever they are installed; nothing else of ours."""
+    job = importlib.util.find_spec("codehub.storage_job")
+    if job is None or job.origin is None:
+        raise ActionFailed("The storage job is not installed.")
+    binds = [Bind(Path(job.origin).parent, f"{_CODE}/storage_job")]
+    for name in _NEEDED:
+        found = importlib.util.find_spec(name)
+        if found is None or found.origin is None:
+            raise ActionFailed(f"The Python package {name} is not installed.")
+        folder = Path(found.origin).parent.parent
+        bind = Bind(folder, str(folder))
+        if bind not in binds and not folder.is_relative_to("/usr"):
+            binds.append(bind)
+    return binds
+
+
+def _folder_of(url: str) -> Path | None:
+    """The folder of an archive in a folder store; None for any other store."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)).parent if parts.scheme == "file" else None

@@ -1,0 +1,160 @@
+"""Starts one program that outlives whoever asked. A script of its own; imports the standard library only.
+
+The plan comes as JSON on standard input (a command line and an environment can be read by others; this cannot). The
+program is not our caller's child: it is forked off, in a session of its own, writes down who it is before it becomes
+the program, and takes nothing along but standard input, output, and from descriptor 3 on what the plan names.
+
+As root it first makes a private view of the machine in which the few folders that the sandbox needs are under /tmp:
+so they may lie where the workspace's user could never reach them, such as below root's home.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import stat
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+CLONE_NEWNS = 0x00020000
+MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x80000, 0x2, 0x4
+PR_SET_NO_NEW_PRIVS = 38
+STAGE = Path("/tmp")  # noqa: S108 - covered by a file system of our own, which nobody else sees
+BACKLOG = 128
+FREE_FROM = 100  # the caller hands down three descriptors, and we open few
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Failed(Exception):
+    """Reported to the caller in one line."""
+
+
+def check(result: int, what: str) -> None:
+    if result != 0:
+        raise Failed(f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def mount(source: str, target: Path, kind: str | None, flags: int, data: str | None = None) -> None:
+    texts = [text.encode() if text is not None else None for text in (source, str(target), kind, data)]
+    check(_libc.mount(texts[0], texts[1], texts[2], flags, texts[3]), f"mount {target}")
+
+
+def stage(sources: list[str]) -> None:
+    """Show each source as /tmp/NUMBER to this process and what it becomes."""
+    check(_libc.unshare(CLONE_NEWNS), "unshare")
+    # What the machine unmounts goes from here too; what is mounted here stays here.
+    mount("none", Path("/"), None, MS_REC | MS_SLAVE)
+    opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]  # /tmp may be where they are
+    mount("codehub", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+    for number, descriptor in enumerate(opened):
+        target = STAGE / str(number)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            target.mkdir()
+        else:
+            target.touch()
+        mount(f"/proc/self/fd/{descriptor}", target, None, MS_BIND)
+        os.close(descriptor)
+
+
+def write_record(path: Path) -> None:
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    draft = path.with_suffix(".new")
+    with draft.open("w") as file:
+        json.dump({"pid": os.getpid(), "started": int(fields[19]), "boot": boot}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def listening(path: str | None, dialler: int | None) -> list[int]:
+    """Only we can dial it, or also the user `dialler`."""
+    if path is None:
+        return []
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    if dialler is not None:
+        os.chown(path, dialler, dialler)
+    listener.listen(BACKLOG)
+    return [listener.detach()]
+
+
+def written(text: str | None) -> int:
+    """A descriptor from which the text can be read, kept in memory only."""
+    if text is None:
+        return os.open("/dev/null", os.O_RDONLY)
+    descriptor = os.memfd_create("input")
+    os.write(descriptor, text.encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def arrange(wanted: list[int], keep: int) -> int:
+    """Give the program exactly these descriptors, as 0, 1, 2, …; returns where `keep` went, which exec closes."""
+    high = [os.dup2(old, FREE_FROM + number) for number, old in enumerate([*wanted, keep])]
+    for number, old in enumerate(high):
+        os.dup2(old, number, inheritable=number < len(wanted))
+    os.closerange(len(high), FREE_FROM + len(high))
+    return len(wanted)
+
+
+def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
+    """Everything between the fork and the program; what goes wrong is written to `report`."""
+    try:
+        os.setsid()
+        write_record(Path(plan["record"]))
+        for procs in plan["cgroups"]:
+            Path(procs).write_text(str(os.getpid()))
+        if plan["stage"] and os.geteuid() == 0:
+            stage(plan["stage"])
+        report = arrange(wanted, report)
+        for name, value in plan["limits"].items():
+            number = getattr(resource, f"RLIMIT_{name}")
+            most = resource.getrlimit(number)[1]
+            allowed = value if most == resource.RLIM_INFINITY else min(value, most)
+            resource.setrlimit(number, (allowed, allowed))
+        if plan["user"] is not None:
+            os.setgroups([])
+            os.setgid(plan["user"])
+            os.setuid(plan["user"])
+        check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no-new-privileges")
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            if signal.getsignal(number) not in (signal.SIG_DFL, None):
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.chdir(plan["folder"])
+        os.umask(0o022 if plan["sandboxed"] else 0o077)
+        os.execve(plan["command"][0], plan["command"], plan["environment"])  # noqa: S606 - no shell is the point
+    except (OSError, Failed, ValueError) as error:
+        os.write(report, str(error).encode())
+    os._exit(126)
+
+
+def main() -> None:
+    plan = json.load(sys.stdin)
+    os.umask(0o077)
+    output = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    wanted = [written(plan["input"]), output, output, *listening(plan["listen"], plan["dialler"])]
+    if plan["info"] is not None:  # after the listener, if there is one: bubblewrap is told its number
+        wanted.append(os.open(plan["info"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become(plan, wanted, writing)
+    os.close(writing)
+    trouble = os.read(reading, 4096).decode(errors="replace")  # ends when the program has begun
+    if plan["wait"] and not trouble:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        sys.exit(0 if code == 0 else 3)
+    if trouble:
+        os.waitpid(pid, 0)
+        sys.stderr.write(trouble)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

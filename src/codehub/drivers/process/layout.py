@@ -1,0 +1,215 @@
+"""Where things are below the driver's folder, how they appear there at once and leave at once.
+
+    homes/ws-ID-home/INCARNATION.UID/   a home; its name is its label, so both appear and go in one rename
+    instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
+    jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
+    sockets/                            what instances listen on, each under a name that is never used twice
+    trash/                              renamed here first, removed after; whatever is here counts for nothing
+    locks/                              held for the moment of a change, so that two processes never do the same
+
+A folder that is missing or that is not ours (a disk that is not mounted) is an outage, never an empty listing.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from codehub.errors import ActionFailed, StartError, Unreachable
+from codehub.model.names import instance_name, job_name, volume_name
+from codehub.model.workspace import OpId, WorkspaceId
+
+_SIGN = "codehub-workspaces"
+_STRIPES = 64
+_LOCK_SECONDS = 20.0
+_POLL_SECONDS = 0.01
+_SOCKET_PATH_BYTES = 107
+_TOKEN_BYTES = 8
+
+
+class Layout:
+    """The folder of one installation. Nothing in it is made or changed except by its driver."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.homes = root / "homes"
+        self.instances = root / "instances"
+        self.jobs = root / "jobs"
+        self.sockets = root / "sockets"
+        self.trash = root / "trash"
+        self.locks = root / "locks"
+
+    def prepare(self) -> None:
+        """Make what is missing of a new folder; a folder in use is left as it is."""
+        if len(os.fsencode(self.socket("x" * _TOKEN_BYTES * 2 + "-out"))) > _SOCKET_PATH_BYTES:
+            raise StartError(
+                f"The path {self.root} is too long for the sockets of workspaces.",
+                "Choose a shorter one with CODEHUB_DATA_DIR.",
+            )
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self.root.chmod(0o711)
+            for folder in (self.homes, self.instances, self.jobs, self.sockets, self.trash, self.locks):
+                folder.mkdir(exist_ok=True)
+                folder.chmod(0o711 if folder == self.homes else 0o700)
+            sign = self.root / _SIGN
+            if not sign.exists():
+                write_durably(sign, secrets.token_hex(_TOKEN_BYTES))
+        except OSError as error:
+            raise StartError(f"The folder {self.root} cannot be used: {error.strerror}.") from error
+
+    def installation(self) -> str:
+        """Names this folder apart from every other one on the machine."""
+        try:
+            return (self.root / _SIGN).read_text().strip()
+        except OSError as error:
+            raise Unreachable(f"The workspaces' folder {self.root} cannot be read: {error.strerror}.") from error
+
+    def list(self, folder: Path) -> list[str]:
+        """The names in one of our folders."""
+        try:
+            self.installation()
+            return sorted(os.listdir(folder))  # noqa: PTH208 - only the names are wanted
+        except OSError as error:
+            raise Unreachable(f"The workspaces' folder {folder} cannot be read: {error.strerror}.") from error
+
+    def home(self, workspace_id: WorkspaceId) -> Path:
+        return self.homes / volume_name(workspace_id)
+
+    def instance(self, workspace_id: WorkspaceId) -> Path:
+        return self.instances / instance_name(workspace_id)
+
+    def job(self, op_id: OpId) -> Path:
+        return self.jobs / job_name(op_id)
+
+    def socket(self, token: str) -> Path:
+        return self.sockets / token
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Nobody else changes this workspace meanwhile, in whatever process."""
+        self.installation()
+        stripe = f"{int.from_bytes(name.encode()[-4:], 'big') % _STRIPES:02}"
+        with _lock(self.locks / stripe):
+            yield
+
+    @contextmanager
+    def locked_users(self) -> Iterator[None]:
+        with _lock(self.locks / "users"):
+            yield
+
+    def draft(self, beside: Path) -> Path:
+        """A folder that does not count yet; renamed to where it does when it is complete."""
+        folder = self.trash / f"new-{beside.name}-{new_token()}"
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def discard(self, path: Path) -> Path | None:
+        """Rename it away: from this moment there is none. Returns where it is to be removed from."""
+        grave = self.trash / f"{path.name}-{new_token()}"
+        try:
+            path.rename(grave)
+        except FileNotFoundError:
+            return None
+        sync_folder(path.parent)
+        return grave
+
+    def empty_trash(self) -> None:
+        """Remove what was renamed away; what somebody is just making is younger than this and stays."""
+        oldest = time.time() - _LOCK_SECONDS * 10
+        for path in list(self.trash.iterdir()):
+            with suppress(FileNotFoundError):
+                if not path.name.startswith("new-") or path.lstat().st_mtime < oldest:
+                    remove_tree(path)
+
+
+def new_token() -> str:
+    return secrets.token_hex(_TOKEN_BYTES)
+
+
+def parse_id(name: str, prefix: str, suffix: str = "") -> UUID | None:
+    """The id in a name of exactly our form; None for anything else, which is not ours."""
+    if not (name.startswith(prefix) and name.endswith(suffix)):
+        return None
+    text = name[len(prefix) : len(name) - len(suffix)]
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text else None
+
+
+def remove_tree(path: Path) -> None:
+    """Remove whatever is there; names and depths that Python's own remover cannot do included."""
+    command = ("rm", "-rf", "--one-file-system", "--", str(path))
+    if subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0:  # noqa: S603
+        # Not root: a folder without permissions cannot be emptied, even by its owner.
+        subprocess.run(("chmod", "-R", "u+rwX", "--", str(path)), capture_output=True, check=False)  # noqa: S603, S607
+        subprocess.run(command, capture_output=True, check=False)  # noqa: S603
+
+
+def write_durably(path: Path, text: str, mode: int = 0o600) -> None:
+    """All of it or nothing, also after a power cut."""
+    draft = path.with_name(f".{path.name}-{new_token()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    write_durably(path, json.dumps(dict(content)))
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """None if it is not there, or (a file that somebody else writes) not complete yet."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be read: {error.strerror}.") from error
+    return content if isinstance(content, dict) else None
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise Unreachable(f"The lock {path} cannot be opened: {error.strerror}.") from error
+    try:
+        until = time.monotonic() + _LOCK_SECONDS
+        while not _taken(descriptor):
+            if time.monotonic() > until:
+                raise ActionFailed("Another process has been changing the same workspace for too long.")
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

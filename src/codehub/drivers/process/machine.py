@@ -1,0 +1,251 @@
+"""What this machine allows, found out once at start by trying it: sandbox, user ids, limits. And launching with it.
+
+`isolation()` says in plain sentences what is in force, for people: nothing weaker is ever used without being said.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from codehub.drivers.base import Resources
+from codehub.drivers.process import inside, launch
+from codehub.drivers.process.cgroups import Cgroups
+from codehub.drivers.process.layout import Layout, remove_tree, write_durably
+from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
+from codehub.drivers.process.tree import MARK
+from codehub.errors import ActionFailed, StartError
+
+INSIDE = "/opt/codehub"
+UNLIMITED = Resources(None, None, None)
+NETWORKS = {
+    "none": "Workspaces have no network: neither this machine nor the internet can be reached.",
+    "internet": "Workspaces reach the public internet by HTTP(S) through a proxy; this machine, private networks and"
+    " metadata addresses are refused.",
+    "host": "WARNING: workspaces share this machine's network (setting): they can reach every server on it, also those"
+    " that listen on 127.0.0.1 only, and the metadata address of a cloud.",
+}
+_LAUNCH_SECONDS = 30.0
+_FIRST_FREE = 3  # descriptors 0, 1 and 2 are the standard ones
+_OPEN_FILES = 65536
+_SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How workspaces run; the settings of this driver."""
+
+    root: Path
+    sandbox: Literal["auto", "required", "off"] = "auto"
+    network: Literal["internet", "none", "host"] = "internet"  # what workspaces reach; see network.py
+    allow: Sequence[str] = ()  # private networks that they may reach all the same, as CIDR
+    deny: Sequence[str] = ()  # further networks that they may not
+    users: range = range(1_900_000_000, 1_900_065_536)  # as root: user ids set aside for workspaces, one each
+    start_seconds: float = 60.0
+    bwrap: str | None = None  # None: found on PATH
+    cgroup: Path | None = None  # None: the top of the mounted cgroup v2 tree, if we are root
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One program to start, sandboxed if the machine can."""
+
+    folder: Path  # its record: process.json, sandbox.json and the log are written there
+    mark: str
+    view: View
+    user: int  # who owns the home
+    plain: Sequence[str]  # the command where there is no sandbox
+    plain_environment: Mapping[str, str]
+    plain_folder: Path
+    resources: Resources = UNLIMITED
+    listen: Path | None = None
+    input: str | None = None
+    cgroup: str | None = None
+    wait: bool = False
+    name: str = ""  # of a second process of the same thing: goes before the names of its files
+    dialler: int | None = None  # as root: the user who may connect to `listen` too
+
+
+class Machine:
+    """What was found out."""
+
+    def __init__(self, options: Options, layout: Layout) -> None:
+        self.options = options
+        self.layout = layout
+        self.is_root = os.geteuid() == 0
+        self.users = options.users if self.is_root else None
+        self.etc = {name: layout.root / "etc" / name for name in ETC_FILES}
+        self.bwrap: str | None = None
+        self.no_sandbox = "it is switched off"
+        self.cgroups: Cgroups | None = None
+        self.prlimit = shutil.which("prlimit")
+
+    def find_out(self) -> None:
+        """Try what is wanted; raises StartError if a sandbox is required and cannot be had."""
+        self._write_etc()
+        self.cgroups = Cgroups.find(self.layout.installation(), self.options.cgroup)
+        if self.options.sandbox != "off":
+            self._find_sandbox()
+        if self.options.sandbox == "required" and self.bwrap is None:
+            raise StartError(f"Workspaces cannot be sandboxed: {self.no_sandbox}.", "Install bubblewrap.")
+        if self.options.sandbox == "auto":
+            self._check_not_weaker()
+
+    def _check_not_weaker(self) -> None:
+        """Once there was a sandbox, going without is a person's decision, not an accident's."""
+        before = self.layout.root / "sandboxed"
+        if self.bwrap is not None and not before.exists():
+            write_durably(before, "")
+        elif self.bwrap is None and before.exists():
+            raise StartError(
+                f"Workspaces were sandboxed until now and cannot be any more: {self.no_sandbox}.",
+                f"Mend that, or remove {before} to go on without a sandbox.",
+            )
+
+    def _write_etc(self) -> None:
+        """A file that is right is left alone: another process of ours may be showing it to a sandbox right now."""
+        folder = self.layout.root / "etc"
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+        for name, text in ETC_FILES.items():
+            if not self.etc[name].exists() or self.etc[name].read_text() != text:
+                write_durably(self.etc[name], text, 0o644)
+
+    @property
+    def python(self) -> Path:
+        """One that the workspace's user can run; without a sandbox ours may lie where only root gets."""
+        ours = Path(sys.executable).resolve()
+        if self.is_root and self.bwrap is None and not _is_public(ours) and _is_public(_SYSTEM_PYTHON):
+            return _SYSTEM_PYTHON
+        return ours
+
+    def isolation(self) -> list[str]:
+        """What keeps workspaces apart, and what does not."""
+        lines = []
+        if self.bwrap is not None:
+            lines.append("Each workspace runs in a sandbox (bubblewrap) that shows it its own home and processes only.")
+            lines.append(NETWORKS[self.options.network])
+        else:
+            lines.append(f"WARNING: workspaces run without a sandbox, because {self.no_sandbox}.")
+            lines.append("WARNING: they see this machine's files and processes, and reach every server on it.")
+        if self.is_root:
+            lines.append("Each workspace runs under a user id of its own.")
+        elif self.bwrap is None:
+            lines.append("WARNING: they run as your own user: any of them can read and change all your files.")
+        return [*lines, self._limits(), "The disk space of a home is not limited."]
+
+    def _limits(self) -> str:
+        by_group = self.cgroups.controllers if self.cgroups else frozenset()
+        if by_group >= {"memory", "pids", "cpu"}:
+            return "Memory, processors and processes of each workspace are limited (cgroup v2)."
+        rest = "the number of processes, and the memory of each single process" if self.bwrap else "nothing"
+        found = f"cgroup v2 limits only: {', '.join(sorted(by_group))}" if by_group else "there is no cgroup v2 to use"
+        return f"WARNING: processors and total memory are not all limited ({found}); limited is {rest}."
+
+    def _find_sandbox(self) -> None:
+        bwrap = self.options.bwrap or shutil.which("bwrap")
+        if bwrap is None:
+            self.no_sandbox = "bubblewrap (bwrap) is not installed"
+            return
+        self.bwrap = bwrap
+        home = self.layout.draft(Path("probe"))
+        record = self.layout.draft(Path("probe"))
+        try:
+            user = self.users[0] if self.users else os.geteuid()
+            os.chown(home, user, user if self.users else -1)
+            view = View([Bind(home, "/home/coder", writable=True)], {}, ["/usr/bin/touch", "/home/coder/it-works"])
+            self.launch(
+                Launch(
+                    folder=record, mark="probe", view=view, user=user, plain=[], plain_environment={},
+                    plain_folder=home, wait=True,
+                )
+            )  # fmt: skip
+        except ActionFailed as error:
+            log = record / "log"
+            words = log.read_text(errors="replace").strip() if log.exists() else ""
+            self.bwrap = None
+            self.no_sandbox = f"it was tried and failed ({words or error.message})"
+        finally:
+            remove_tree(home)
+            remove_tree(record)
+
+    def etc_files(self, *, network: bool) -> dict[str, Path]:
+        """Our versions of files in /etc; with a network, how this machine looks up names."""
+        resolver = Path("/etc/resolv.conf")
+        return {**self.etc, "resolv.conf": resolver.resolve()} if network and resolver.exists() else dict(self.etc)
+
+    def base_binds(self) -> list[Bind]:
+        """Our scripts, and the Python that runs them where it is not one of the system's."""
+        binds = [Bind(Path(inside.__file__).parent, INSIDE)]
+        if not self.python.is_relative_to("/usr"):
+            prefix = Path(sys.base_prefix).resolve()
+            binds.append(Bind(prefix, str(prefix)))
+        return binds
+
+    def launch(self, what: Launch) -> None:
+        """Start it; what it becomes is written in its folder by itself, so that nothing is lost if we die now."""
+        plan = self._plan(what)
+        command = (sys.executable, "-I", "-S", launch.__file__)
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, input=json.dumps(plan).encode(), capture_output=True, check=False, cwd="/",
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"}, start_new_session=True, timeout=_LAUNCH_SECONDS,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise ActionFailed(f"A process cannot be started: {error}.") from error
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip().splitlines()
+            raise ActionFailed(f"A process cannot be started: {words[-1] if words else 'it ended with an error'}.")
+
+    def _plan(self, what: Launch) -> dict[str, object]:
+        descriptor = _FIRST_FREE + (what.listen is not None)
+        sources = sources_of(what.view)
+        found = {source: str(launch.STAGE / str(number)) for number, source in enumerate(sources)}
+        if self.bwrap is not None:
+            view = self._limited(what.view, what.resources)
+            command = arguments(self.bwrap, view, found if self.is_root else {}, descriptor)
+        else:
+            command = list(what.plain)
+        procs = self.cgroups.make(what.cgroup, what.resources) if self.cgroups and what.cgroup else None
+        environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"} if self.bwrap else dict(what.plain_environment)
+        return {
+            "record": str(what.folder / f"{what.name}process.json"),
+            "info": str(what.folder / f"{what.name}sandbox.json") if self.bwrap else None,
+            "log": str(what.folder / "log"),
+            "input": what.input,
+            "listen": str(what.listen) if what.listen else None,
+            "dialler": what.dialler if self.is_root else None,
+            "cgroups": [str(procs)] if procs else [],
+            "stage": [str(source) for source in sources] if self.bwrap and self.is_root else [],
+            "limits": {"CORE": 0, "NOFILE": _OPEN_FILES},
+            "user": what.user if self.is_root else None,
+            "sandboxed": self.bwrap is not None,
+            "folder": "/" if self.bwrap else str(what.plain_folder),
+            "command": command,
+            "environment": environment | {MARK: what.mark},
+            "wait": what.wait,
+        }
+
+    def _limited(self, view: View, resources: Resources) -> View:
+        """Set inside, where the kernel counts only the sandbox's own processes; it cannot be raised again there."""
+        words = []
+        if self.prlimit and resources.pids is not None:
+            words.append(f"--nproc={resources.pids}")
+        if self.prlimit and resources.memory_bytes is not None:
+            words.append(f"--data={resources.memory_bytes}")
+        if not words or self.prlimit is None:
+            return view
+        return View(
+            view.binds, view.environment, [self.prlimit, *words, "--", *view.command], view.host_network,
+            view.tmp_bytes, view.folder, view.etc,
+        )  # fmt: skip
+
+
+def _is_public(path: Path) -> bool:
+    """Whether every user of the machine may run it."""
+    return path.exists() and all(part.stat().st_mode & 0o001 for part in (path, *path.parents))

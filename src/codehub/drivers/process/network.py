@@ -1,0 +1,64 @@
+"""How a workspace reaches the internet, and nothing of this machine.
+
+A workspace always has a network namespace of its own (unless the setting says `host`), with nothing in it but its own
+loopback. With `internet` a second, smaller sandbox stands beside it: it has the machine's network and no files, and
+runs an HTTP proxy that dials public addresses only (inside/egress.py). The two share one unix socket; inside the
+workspace a port on its loopback leads there (inside/outward.py), and HTTP_PROXY and its like name that port.
+
+Why not a user-mode network (slirp4netns, pasta)? Those connect from the machine's own network: its servers, its
+neighbours and the metadata address would all be reached. What a proxy costs: only programs that know HTTP proxies get
+out (pip, npm, git over https, curl, apt do; ping and git over ssh do not).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from codehub.drivers.process.machine import INSIDE, Launch, Machine, Options
+from codehub.drivers.process.records import Record
+from codehub.drivers.process.sandbox import Bind, View
+
+PORT = 3128
+_SOCKET = "/run/codehub/outward"
+_TMP_BYTES = 16 << 20
+
+
+def has_way_out(machine: Machine) -> bool:
+    return machine.bwrap is not None and machine.options.network == "internet"
+
+
+def way_out(machine: Machine, record: Record, user: int, socket: Path, cgroup: str) -> Launch:
+    """The second sandbox. It has the instance's mark, and is killed with it."""
+    view = View(
+        binds=machine.base_binds(),
+        environment={"LANG": "C.UTF-8"},
+        command=[str(machine.python), "-I", "-B", f"{INSIDE}/egress.py", *_words(machine.options)],
+        host_network=True,
+        tmp_bytes=_TMP_BYTES,
+        folder="/",
+        etc=machine.etc_files(network=True),
+    )
+    return Launch(
+        folder=record.folder, mark=record.mark, view=view, user=user, listen=socket, dialler=user, name="egress-",
+        cgroup=cgroup, plain=[], plain_environment={}, plain_folder=record.folder,
+    )  # fmt: skip
+
+
+def bind(socket: Path) -> Bind:
+    return Bind(socket, _SOCKET)
+
+
+def command(python: Path) -> list[str]:
+    """Goes before the command of the IDE."""
+    return [str(python), "-I", "-B", f"{INSIDE}/outward.py", str(PORT), _SOCKET]
+
+
+def environment() -> Mapping[str, str]:
+    proxy = f"http://127.0.0.1:{PORT}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    both = {spelt: proxy for name in names for spelt in (name, name.lower())}
+    return {**both, "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1"}
+
+
+def _words(options: Options) -> list[str]:
+    allowed = [word for network in options.allow for word in ("--allow", network)]
+    return [*allowed, *(word for network in options.deny for word in ("--deny", network))]

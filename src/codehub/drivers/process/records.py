@@ -1,0 +1,84 @@
+"""What is on record of instances and jobs, and how it compares with the processes that really run.
+
+A record appears by one rename before its process is started, so nothing runs that is not on record; the process itself
+adds who it is (launch.py), and bubblewrap the pid of the first process in the sandbox.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from codehub.drivers.process.identity import Identity
+from codehub.drivers.process.layout import read_json
+from codehub.drivers.process.tree import Tree
+from codehub.model.workspace import Incarnation, OpId, VolumeRef
+
+LOG_BYTES = 4 << 20
+_KEPT_BYTES = 1 << 20
+_TAIL_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A folder below instances/ or jobs/."""
+
+    folder: Path
+    content: dict[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path, file: str) -> "Record | None":
+        content = read_json(folder / file)
+        return cls(folder, content) if content is not None else None
+
+    @property
+    def op_id(self) -> OpId:
+        return OpId(UUID(self.content["op_id"]))
+
+    @property
+    def volume(self) -> VolumeRef:
+        return VolumeRef(Incarnation(self.content["incarnation"]), self.content["uid"])
+
+    @property
+    def mark(self) -> str:
+        return str(self.content["mark"])
+
+    def tree(self, spared: tuple[str, ...] = ()) -> Tree:
+        process = read_json(self.folder / "process.json")
+        sandbox = read_json(self.folder / "sandbox.json")
+        return Tree(
+            mark=self.mark,
+            main=Identity(process["pid"], process["started"], process["boot"]) if process else None,
+            first=sandbox["child-pid"] if sandbox else None,
+            user=self.content.get("own_user"),
+            spared=spared,
+        )
+
+
+def tail(path: Path, lines: int) -> str:
+    """The last lines of a log that a workspace writes: whatever it holds, however large."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _TAIL_BYTES))
+            found = file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    kept = found[-lines:] if lines > 0 else []
+    return "".join(f"{line}\n" for line in kept)
+
+
+def trim_log(path: Path) -> None:
+    """Cut it to its end when it is too long. It is written in append mode, so writing goes on behind the cut."""
+    try:
+        if path.stat().st_size <= LOG_BYTES:
+            return
+        with path.open("rb+") as file:
+            file.seek(-_KEPT_BYTES, os.SEEK_END)
+            kept = file.read(_KEPT_BYTES)
+            file.truncate(0)
+            file.seek(0)
+            file.write(kept)
+    except FileNotFoundError:
+        return

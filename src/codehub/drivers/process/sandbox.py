@@ -1,0 +1,118 @@
+"""What a sandboxed program sees of the machine: the arguments for bubblewrap. Pure.
+
+Everything is absent unless named here: the system's programs and a few files of /etc read-only, a /tmp, /dev and /proc
+of its own, and the one home at /home/coder. Inside it is uid 1000 without capabilities and cannot get any (no new
+privileges, no further user namespaces); it sees no process but its own and, unless asked for, no network at all.
+It must not die with us: nothing here ties it to its launcher.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOME = "/home/coder"
+USER_ID = 1000
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+_TMP_BYTES = 1 << 30
+_SHM_BYTES = 256 << 20
+
+# Programs and libraries, wherever the distribution has them; a symlink stays one.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# Of /etc only what programs need to run: no passwords, keys or host names.
+_ETC = (
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/os-release",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/profile",
+    "/etc/profile.d",
+    "/etc/shells",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/terminfo",
+)
+ETC_FILES: Mapping[str, str] = {
+    "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\ncoder:x:{USER_ID}:{USER_ID}:coder:{HOME}:/bin/bash\n",
+    "group": f"root:x:0:\ncoder:x:{USER_ID}:\n",
+    "hosts": "127.0.0.1 localhost workspace\n::1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Something of the machine that is shown inside."""
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one program gets to see, besides the system."""
+
+    binds: Sequence[Bind]
+    environment: Mapping[str, str]
+    command: Sequence[str]
+    host_network: bool = False
+    tmp_bytes: int = _TMP_BYTES
+    folder: str = HOME
+    etc: Mapping[str, Path] = field(default_factory=dict)  # our own versions of files in /etc
+
+
+def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int) -> list[str]:
+    """The command line. `sources` says where a bind's source is to be found, `info` which descriptor gets its pid."""
+    words = [bwrap, "--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID), "--disable-userns"]
+    words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "workspace"]
+    words += [] if view.host_network else ["--unshare-net"]
+    words += ["--cap-drop", "ALL", "--new-session", "--clearenv", "--info-fd", str(info)]
+    words += system_words()
+    for name, path in view.etc.items():
+        words += ["--ro-bind", sources.get(path, str(path)), f"/etc/{name}"]
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    words += ["--perms", "1777", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - inside the sandbox
+    words += ["--perms", "1777", "--size", str(view.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
+    for bind in view.binds:
+        how = "--bind" if bind.writable else "--ro-bind"
+        words += [how, sources.get(bind.source, str(bind.source)), bind.target]
+    words += ["--remount-ro", "/", "--chdir", view.folder]
+    for name, value in view.environment.items():
+        words += ["--setenv", name, value]
+    return [*words, "--", *view.command]
+
+
+def system_words() -> list[str]:
+    """The system's own folders, as this machine has them."""
+    words: list[str] = []
+    for name in _SYSTEM:
+        path = Path(name)
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), name]
+        elif path.is_dir():
+            words += ["--ro-bind", name, name]
+    words += ["--perms", "0755", "--dir", "/etc"]
+    for name in _ETC:
+        path = Path(name)
+        if path.is_symlink():
+            words += ["--symlink", str(path.readlink()), name]
+        elif path.exists():
+            words += ["--ro-bind", name, name]
+    return words
+
+
+def sources_of(view: View) -> list[Path]:
+    """Every source outside the system's folders, each once: what the launcher must make reachable."""
+    return list(dict.fromkeys([*(bind.source for bind in view.binds), *view.etc.values()]))

@@ -1,0 +1,121 @@
+"""An archive store that is a folder: an object appears by a rename, after its content is on the disk.
+
+Written by hand because obstore's folder store does not sync, and the volume is deleted once a job has said "done".
+Unfinished files are called `name#digits` beside the object, which obstore's listings leave out.
+"""
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from .protocol import BadRequest, StoreUnreachable
+
+CHUNK = 1 << 20
+WRITE_BACK = 32 << 20  # bytes after which the kernel is told to begin writing, so that the sync at the end is short
+
+
+class FolderObject:
+    """One file of the store."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @classmethod
+    def of_url(cls, url: str) -> "FolderObject":
+        path = Path(unquote(urlsplit(url).path))
+        if not path.is_absolute() or ".." in path.parts:
+            raise BadRequest("a file:// URL must name an absolute path")
+        return cls(path)
+
+    def size(self) -> int | None:
+        try:
+            found = self._path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def content(self, most: int) -> bytes | None:
+        try:
+            with self._path.open("rb") as file:
+                return file.read(most)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def chunks(self) -> Iterator[memoryview]:
+        # Two buffers: the reader of one is given time until the next but one is asked for.
+        buffers = [memoryview(bytearray(CHUNK)) for _ in range(2)]
+        fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            turn = 0
+            while length := os.readv(fd, [buffers[turn]]):
+                yield buffers[turn][:length]
+                turn ^= 1
+        finally:
+            os.close(fd)
+
+    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+        owner = self._make_folder()
+        self._remove_unfinished()
+        unfinished = self._path.with_name(f"{self._path.name}#{secrets.randbelow(10**12)}")
+        fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if os.geteuid() == 0:
+                os.fchown(fd, *owner)
+            write_all(fd, chunks)
+            os.fsync(fd)
+            unfinished.rename(self._path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+        sync_folder(self._path.parent)
+
+    def _make_folder(self) -> tuple[int, int]:
+        """Make the folders that are missing; whoever owns the nearest one that was there owns what is new."""
+        missing = [self._path.parent]
+        while not missing[-1].is_dir():
+            if missing[-1] == missing[-1].parent:
+                raise StoreUnreachable("the archive folder is not there")
+            missing.append(missing[-1].parent)
+        there = missing.pop().stat()
+        for folder in reversed(missing):
+            with suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+                if os.geteuid() == 0:
+                    os.chown(folder, there.st_uid, there.st_gid)
+            sync_folder(folder.parent)
+        return there.st_uid, there.st_gid
+
+    def _remove_unfinished(self) -> None:
+        """What a killed job of the same operation left; should one still run, its rename fails and so does it."""
+        ours = re.compile(re.escape(self._path.name) + r"#\d+")
+        for found in self._path.parent.iterdir():
+            if ours.fullmatch(found.name):
+                found.unlink(missing_ok=True)
+
+
+def write_all(fd: int, chunks: Iterable[bytes | memoryview]) -> None:
+    written = begun = 0
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        written += len(chunk)
+        if written - begun >= WRITE_BACK:
+            os.posix_fadvise(fd, begun, written - begun, os.POSIX_FADV_DONTNEED)
+            begun = written
+
+
+def sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,112 @@
+"""Walking a home by open folders: no path is ever resolved from its root, no symbolic link followed.
+
+However deep a home is, only a few folders are open at a time: an ancestor that was closed is found again through `..`
+and must be the same folder as before.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .protocol import TryAgain, Unarchivable
+
+OPEN_FOLDERS = 64
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+KEPT_XATTRS = ("user.", "security.capability", "system.posix_acl_")
+OURS = b"user.codehub."  # on the root only: the driver's and the restore job's notes about the volume
+
+
+@dataclass(slots=True)
+class Folder:
+    """One folder on the way down. `path` ends with a slash, or is empty for the root."""
+
+    fd: int
+    path: bytes
+    status: os.stat_result
+    name: str = ""
+    below: list[str] = field(default_factory=list)  # folders in it that are still to be entered
+
+    def is_open(self) -> bool:
+        return self.fd >= 0
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def walk(root_fd: int, leave: Callable[[Folder, str], None] | None = None) -> Iterator[Folder]:
+    """Every folder before what is in it. Whoever iterates fills `below`, by which the walk goes on.
+
+    `root_fd` stays open. Each folder is open when it is yielded, and until the next one is asked for. `leave` is
+    called with its parent and its name when all below a folder is done.
+    """
+    trail = [Folder(os.dup(root_fd), b"", os.fstat(root_fd))]
+    try:
+        yield trail[-1]
+        while trail:
+            here = trail[-1]
+            if here.below:
+                name = here.below.pop()
+                trail.append(_enter(here, name))
+                if len(trail) > OPEN_FOLDERS:
+                    trail[-1 - OPEN_FOLDERS].close()
+                yield trail[-1]
+            else:
+                _leave(trail)
+                if leave and trail:
+                    leave(trail[-1], here.name)
+    finally:
+        for folder in trail:
+            folder.close()
+
+
+def _enter(parent: Folder, name: str) -> Folder:
+    path = parent.path + os.fsencode(name) + b"/"
+    fd = opened(name, parent.fd, FOLDER_FLAGS, path)
+    return Folder(fd, path, os.fstat(fd), name)
+
+
+def _leave(trail: list[Folder]) -> None:
+    here = trail.pop()
+    if trail and not trail[-1].is_open():
+        parent = trail[-1]
+        parent.fd = os.open("..", FOLDER_FLAGS, dir_fd=here.fd)
+        if not os.path.samestat(os.fstat(parent.fd), parent.status):
+            here.close()
+            raise TryAgain(f"a folder was moved while it was read: {shown(parent.path)}")
+    here.close()
+
+
+def opened(name: str, folder: int, flags: int, path: bytes) -> int:
+    """Open something of the home; what may be wrong with it is said with its name."""
+    try:
+        return os.open(name, flags, dir_fd=folder)
+    except PermissionError as error:
+        if flags & os.O_NOATIME:  # only its owner may ask for that
+            return opened(name, folder, flags & ~os.O_NOATIME, path)
+        raise Unarchivable(f"may not be read: {shown(path)}") from error
+    except OSError as error:
+        raise TryAgain(f"changed while it was read: {shown(path)} ({error.strerror})") from error
+
+
+def xattrs_of(fd: int) -> dict[bytes, bytes]:
+    """The extended attributes that are kept. File systems that have none have none to keep."""
+    try:
+        names = os.listxattr(fd)
+    except OSError:
+        return {}
+    return {os.fsencode(name): os.getxattr(fd, name) for name in names if name.startswith(KEPT_XATTRS)}
+
+
+def mount_id(fd: int) -> str:
+    """Which mount a file was reached through: a subvolume of btrfs has its own device, but is no mount."""
+    lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
+    return next((line for line in lines if line.startswith("mnt_id")), "")
+
+
+def shown(path: bytes) -> str:
+    """A path for people: raw bytes made visible, and not too long."""
+    text = path.rstrip(b"/").decode(errors="backslashreplace") or "the home's root"
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-100:]}"

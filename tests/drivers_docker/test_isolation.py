@@ -1,0 +1,269 @@
+"""What a workspace can reach, tried from inside one: nothing of this machine, no neighbour, no private address.
+
+Each listener that must not be reached is first seen to be reachable from the machine itself.
+"""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from codehub.drivers.docker import DockerDriver, DockerOptions, Outbound
+from codehub.drivers.docker.options import WorkspaceImage
+from codehub.errors import ActionFailed
+from codehub.model.observation import Life
+from codehub.model.workspace import ArchiveKey
+from tests.drivers_docker.conftest import FolderStore, Home, JobUrls, make_home
+from tests.lab.docker import Lab
+from tests.support import eventually, missing
+
+INTERNET, LINK_LOCAL, PRIVATE = "203.0.113.77", "169.254.77.77", "10.254.77.77"
+METADATA = "169.254.169.254"
+
+
+async def fetch(address: str, host: str, port: int) -> str:
+    """What a connection from inside the workspace at `address` meets."""
+    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+        return (
+            (await client.get(f"http://{address}/fetch", params={"host": host, "port": port})).raise_for_status().text
+        )
+
+
+@contextmanager
+def listening(host: str) -> Iterator[int]:
+    """A service on this machine: as PostgreSQL, Redis and the Docker API would listen there."""
+    with socket.create_server((host, 0), backlog=64) as server:
+        port = int(server.getsockname()[1])
+        local = "127.0.0.1" if host == "0.0.0.0" else host
+        socket.create_connection((local, port), timeout=2).close()
+        yield port
+
+
+def gateway_of(lab: Lab, options: DockerOptions) -> str:
+    network = lab.call("GET", f"/networks/{options.network}").json()
+    return str(network["IPAM"]["Config"][0]["Gateway"])
+
+
+def own_address() -> str:
+    """An address of this machine that is neither loopback nor a bridge's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((INTERNET, 9))
+        return str(probe.getsockname()[0])
+
+
+@dataclass
+class Pair:
+    """Two running workspaces of one installation."""
+
+    driver: DockerDriver
+    options: DockerOptions
+    one: str
+    two: str
+    homes: list[Home]
+
+
+@pytest.fixture(scope="module", params=list(Outbound))
+async def pair(lab: Lab, store: FolderStore, request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
+    with lab.installation(outbound=request.param) as options:
+        driver = DockerDriver(options, store.job_urls)
+        await driver.prepare()
+        homes = [await make_home(driver) for _ in range(2)]
+        one, two = [await home.start() for home in homes]
+        yield Pair(driver, options, one, two, homes)
+        await driver.close()
+
+
+async def test_from_this_machine_a_workspace_is_reached(pair: Pair) -> None:
+    for address, home in zip((pair.one, pair.two), pair.homes, strict=True):
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"http://{address}/")).text == str(home.id)
+
+
+async def test_workspaces_do_not_reach_each_other(pair: Pair) -> None:
+    attempts = []
+    for source, target in ((pair.one, pair.two), (pair.two, pair.one)):
+        host, port = target.split(":")
+        attempts += [fetch(source, host, int(port)), fetch(source, host, 9999)]
+    assert await asyncio.gather(*attempts) == ["timeout"] * 4
+    host, port = pair.one.split(":")
+    assert await fetch(pair.one, host, int(port)) == "open"  # itself it does reach: the probe works
+
+
+async def test_no_service_of_this_machine_is_reached(lab: Lab, pair: Pair) -> None:
+    gateway, own = gateway_of(lab, pair.options), own_address()
+    with (
+        listening("127.0.0.1") as loopback,
+        listening(gateway) as bridge,
+        listening(own) as lan,
+        listening("0.0.0.0") as everywhere,
+    ):
+        targets = [("127.0.0.1", loopback), (gateway, bridge), (own, lan)]
+        targets += [(host, everywhere) for host in (gateway, own, "127.0.0.1")]
+        results = await asyncio.gather(*(fetch(pair.one, host, port) for host, port in targets))
+    assert "open" not in results, dict(zip(targets, results, strict=True))
+
+
+async def test_the_engine_is_not_reached(lab: Lab, pair: Pair) -> None:
+    gateway = gateway_of(lab, pair.options)
+    results = await asyncio.gather(*(fetch(pair.one, gateway, port) for port in (2375, 2376, 22, 53, 5432, 6379, 8080)))
+    assert "open" not in results
+
+
+async def test_the_metadata_address_is_not_reached(pair: Pair) -> None:
+    assert await fetch(pair.one, METADATA, 80) != "open"
+
+
+@contextmanager
+def outside() -> Iterator[int]:
+    """A machine beyond this one, with an address of each kind; yields the port that answers on all of them."""
+    if os.geteuid() != 0:
+        missing("root, to make a network namespace")
+    tag = uuid4().hex[:6]
+    space, near, far = f"chtest-{tag}", f"chn{tag}", f"chf{tag}"
+    serve = (
+        "import socket,sys; s=socket.create_server(('0.0.0.0', 0)); print(s.getsockname()[1], flush=True)\n"
+        "while True: s.accept()[0].close()"
+    )
+    process = None
+    try:
+        ip("netns", "add", space)
+        ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", space)
+        ip("addr", "add", "198.51.100.1/30", "dev", near)
+        ip("link", "set", near, "up")
+        for address in ("198.51.100.2/30", *(f"{host}/32" for host in (INTERNET, LINK_LOCAL, PRIVATE))):
+            ip("-n", space, "addr", "add", address, "dev", far)
+        ip("-n", space, "link", "set", far, "up")
+        ip("-n", space, "route", "add", "default", "via", "198.51.100.1")
+        for host in (INTERNET, LINK_LOCAL, PRIVATE):
+            ip("route", "add", f"{host}/32", "via", "198.51.100.2")
+        command = ["ip", "netns", "exec", space, sys.executable, "-c", serve]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        for host in (INTERNET, LINK_LOCAL, PRIVATE):
+            eventually(lambda host=host: _connects(host, port), f"{host} answers")  # type: ignore[misc]
+        yield port
+    finally:
+        if process is not None:
+            process.kill()
+            process.communicate()
+        subprocess.run(["ip", "netns", "delete", space], check=False)
+        subprocess.run(["ip", "link", "delete", near], check=False, stderr=subprocess.DEVNULL)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def _connects(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+async def test_outbound_is_what_the_policy_says(pair: Pair) -> None:
+    with outside() as port:
+        internet, link_local, private = await asyncio.gather(
+            *(fetch(pair.one, host, port) for host in (INTERNET, LINK_LOCAL, PRIVATE))
+        )
+    assert "open" not in (link_local, private)
+    assert (internet == "open") == (pair.options.outbound is Outbound.INTERNET)
+
+
+async def test_names_are_not_carried_out_without_outbound(pair: Pair) -> None:
+    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+        mine = await client.get(f"http://{pair.one}/resolve", params={"host": "workspace"})
+        assert mine.text == pair.one.split(":")[0]  # the resolver works
+        if pair.options.outbound is Outbound.NONE:
+            assert (await client.get(f"http://{pair.one}/resolve", params={"host": "deb.debian.org"})).text == ""
+
+
+async def test_rules_that_somebody_flushed_are_put_up_again(lab: Lab, pair: Pair) -> None:
+    gateway = gateway_of(lab, pair.options)
+    with listening(gateway) as port:
+        flush = ["nft", "delete", "table", "inet", pair.options.table]
+        lab.run(lab.guard_image, flush, NetworkMode="host", CapAdd=["NET_ADMIN"])
+        assert await fetch(pair.one, gateway, port) == "open"  # so it is the rules that keep it closed
+        pair.driver._network.doubt()
+        await pair.driver.prepare()
+        assert await fetch(pair.one, gateway, port) == "timeout"
+
+
+async def test_it_says_what_is_in_force(pair: Pair) -> None:
+    text = " ".join(pair.driver.isolation())
+    assert "NOT" not in text
+    assert ("no outbound network" in text) == (pair.options.outbound is Outbound.NONE)
+
+
+async def test_without_isolation_nothing_starts(lab: Lab, store: FolderStore) -> None:
+    with lab.installation(guard_image=lab.workspace_image) as options:
+        driver = DockerDriver(options, store.job_urls)
+        assert "NOT isolated" in driver.isolation()[0]
+        home = await make_home(driver)
+        with pytest.raises(ActionFailed):
+            await driver.instances.start(home.id, home.spec())
+        assert (await driver.instances.look(home.id)).life is None
+        assert "NOT isolated" in driver.isolation()[0]
+        await driver.close()
+
+
+async def test_isolation_can_be_waived_and_that_is_said(lab: Lab, store: FolderStore) -> None:
+    with lab.installation(guard_image="codehub/absent:1", require_isolation=False) as options:
+        driver = DockerDriver(options, store.job_urls)
+        home = await make_home(driver)
+        await home.start()
+        assert (await driver.instances.look(home.id)).life is Life.READY
+        assert "NOT isolated" in driver.isolation()[0]
+        await driver.close()
+
+
+async def test_a_network_of_another_policy_is_made_anew(lab: Lab, store: FolderStore) -> None:
+    with lab.installation(outbound=Outbound.INTERNET) as options:
+        first = DockerDriver(options, store.job_urls)
+        await first.prepare()
+        changed = DockerOptions(
+            installation=options.installation,
+            host=options.host,
+            images={"quick": WorkspaceImage(lab.workspace_image)},
+            job_image=options.job_image,
+            guard_image=options.guard_image,
+            outbound=Outbound.NONE,
+        )
+        second = DockerDriver(changed, store.job_urls)
+        await second.prepare()
+        assert lab.call("GET", f"/networks/{options.network}").json()["Internal"] is True
+        await first.close()
+        await second.close()
+
+
+async def test_jobs_reach_the_store_and_nothing_else(lab: Lab, store: FolderStore) -> None:
+    own = own_address()
+    with listening(own) as port, listening(own) as other_port:
+
+        def urls(key: ArchiveKey) -> JobUrls:
+            return JobUrls(f"s3://b/{key}", f"s3://b/{key}.meta", {"endpoint": f"http://{own}:{port}"})
+
+        with lab.installation() as options:
+            driver = DockerDriver(options, urls)
+            await driver.prepare()
+            gateway = lab.call("GET", f"/networks/{options.job_network}").json()["IPAM"]["Config"][0]["Gateway"]
+            targets = [(own, port), (own, other_port), (gateway, other_port), (METADATA, 80)]
+            program = (
+                "import sys; sys.path.insert(0, '/srv'); import asyncio, server\n"
+                f"print([asyncio.run(server.fetch(*target)) for target in {targets!r}])"
+            )
+            command = ["python3", "-c", program]
+            text = await asyncio.to_thread(lab.run, lab.workspace_image, command, NetworkMode=options.job_network)
+            await driver.close()
+    assert text.strip().startswith("['open', 'timeout', 'timeout', "), text
+    assert text.count("open") == 1

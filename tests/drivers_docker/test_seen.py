@@ -1,0 +1,142 @@
+"""How the engine's answers are read."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from codehub.drivers.docker import seen
+from codehub.drivers.docker.api import version_prefix
+from codehub.drivers.docker.instances import split_reference
+from codehub.drivers.docker.jobs import reach_of
+from codehub.errors import Unreachable
+from codehub.model.names import archive_key
+from codehub.model.observation import JobState
+from codehub.model.workspace import ErrorReason, OpId, WorkspaceId
+from tests.drivers_docker.conftest import JobUrls
+from tests.drivers_docker.test_spec import options
+
+WORKSPACE, OP = WorkspaceId(UUID(int=1)), OpId(UUID(int=2))
+MADE = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = archive_key(WORKSPACE, OP)
+
+
+def a_job(state: str, exit_code: int | None = None) -> seen.Job:
+    return seen.Job("id", WORKSPACE, OP, state, MADE, exit_code, "uid")
+
+
+def said(**content: Any) -> str:
+    return "2026-01-01T00:00:05.123456789Z " + json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    ("job", "log", "state", "error"),
+    [
+        (a_job("running"), "", JobState.RUNNING, None),
+        (a_job("paused"), said(state="running", bytes_done=7), JobState.RUNNING, None),
+        (a_job("exited", 0), said(state="done"), JobState.SUCCEEDED, None),
+        (a_job("exited", 0), "", JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (a_job("exited", 0), said(state="running"), JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (a_job("exited", 1), said(state="done"), JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (a_job("exited", 137), "", JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (a_job("exited", 10), said(state="failed", message="no"), JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (a_job("exited", 11), said(state="failed", message="no"), JobState.FAILED, ErrorReason.UNREACHABLE),
+        (a_job("exited", 20), said(state="failed", message="no"), JobState.FAILED, ErrorReason.ARCHIVE_CORRUPTED),
+        (a_job("dead"), "", JobState.FAILED, ErrorReason.ACTION_FAILED),
+    ],
+)
+def test_what_became_of_a_job(job: seen.Job, log: str, state: JobState, error: ErrorReason | None) -> None:
+    found = seen.job_seen(job, log, MADE)
+    assert found.state is state
+    assert error is None or found.error is error
+    assert state is JobState.FAILED or not found.message
+
+
+def test_a_marker_comes_from_the_jobs_own_words_alone() -> None:
+    done = seen.job_seen(a_job("exited", 0), said(state="done", restore_marker=KEY), MADE)
+    assert done.restore_marker == KEY
+    assert seen.job_seen(a_job("exited", 0), said(state="done"), MADE).restore_marker is None
+    assert seen.job_seen(a_job("exited", 10), said(state="done", restore_marker=KEY), MADE).restore_marker is None
+
+
+def test_progress_has_the_time_of_the_last_report() -> None:
+    log = "\n".join(["2026-01-01T00:00:01Z garbage", said(state="running", bytes_done=5, files_done=2), "no time {}"])
+    found = seen.job_seen(a_job("running"), log, MADE)
+    assert (found.bytes_done, found.files_done) == (5, 2)
+    assert found.progress_at == MADE + timedelta(seconds=5, microseconds=123456)
+    assert seen.job_seen(a_job("running"), "", MADE).progress_at == MADE
+
+
+def test_a_job_that_was_never_started_has_failed_after_a_while() -> None:
+    assert seen.job_seen(a_job("created"), "", MADE + timedelta(seconds=5)).state is JobState.RUNNING
+    assert seen.job_seen(a_job("created"), "", MADE + timedelta(minutes=5)).state is JobState.FAILED
+
+
+def test_frames_of_a_log() -> None:
+    def frame(text: bytes) -> bytes:
+        return b"\1\0\0\0" + len(text).to_bytes(4, "big") + text
+
+    assert seen.plain_log(frame(b"one\n") + frame(b"two\n")) == "one\ntwo\n"
+    assert seen.plain_log(frame(b"one\n") + frame(b"two\n")[:6]) == "one\n"
+    assert seen.plain_log(b"") == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "outage"),
+    [
+        ("pull access denied for x, repository does not exist or may require 'docker login'", False),
+        ("manifest for x:1 not found: manifest unknown", False),
+        ("Get https://registry/v2/: dial tcp: lookup registry: no such host", True),
+        ("Get https://registry/v2/: net/http: request canceled (Client.Timeout exceeded)", True),
+        ("toomanyrequests: too many requests", True),
+    ],
+)
+def test_a_registry_that_is_out_is_not_a_missing_image(message: str, outage: bool) -> None:
+    assert seen.is_registry_outage(message) is outage
+
+
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("debian", ("debian", "latest")),
+        ("debian:trixie", ("debian", "trixie")),
+        ("host:5000/a/b", ("host:5000/a/b", "latest")),
+        ("host:5000/a/b:1", ("host:5000/a/b", "1")),
+        ("a@sha256:00", ("a", "sha256:00")),
+    ],
+)
+def test_references(image: str, parts: tuple[str, str]) -> None:
+    assert split_reference(image) == parts
+
+
+def test_versions() -> None:
+    assert version_prefix("1.41") == "/v1.41"
+    assert version_prefix("1.99") == "/v1.47"
+    with pytest.raises(Unreachable):
+        version_prefix("1.40")
+
+
+@pytest.mark.parametrize(
+    ("url", "store", "network", "folder", "access"),
+    [
+        (f"file:///srv/archives/{KEY}", {}, "none", "/srv/archives", None),
+        (f"file:///srv/with%20space/{KEY}", {}, "none", "/srv/with space", None),
+        (f"s3://b/{KEY}", {}, "codehub-one-jobs", None, (443, ())),
+        (f"s3://b/{KEY}", {"endpoint": "http://127.0.0.1:9"}, "host", None, None),
+        (f"s3://b/{KEY}", {"endpoint": "http://10.0.0.5:9000"}, "codehub-one-jobs", None, (9000, ("10.0.0.5",))),
+        (f"s3://b/{KEY}", {"endpoint": "https://10.0.0.5"}, "codehub-one-jobs", None, (443, ("10.0.0.5",))),
+        (f"s3://b/{KEY}", {"endpoint": "https://8.8.8.8"}, "codehub-one-jobs", None, (443, ())),
+    ],
+)
+async def test_how_a_job_reaches_the_store(
+    url: str,
+    store: dict[str, object],
+    network: str,
+    folder: str | None,
+    access: tuple[int, tuple[str, ...]] | None,
+) -> None:
+    reach = await reach_of(JobUrls(url, f"{url}.meta", store), options())
+    assert (reach.network, reach.folder) == (network, folder)
+    assert (reach.access and (reach.access.port, reach.access.addresses)) == access

@@ -1,0 +1,185 @@
+"""The way out: the public internet through a proxy, and nothing else, by whatever name or number it is called."""
+
+import asyncio
+import http.server
+import os
+import shutil
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
+
+from codehub.drivers.process import Options
+from codehub.drivers.process.inside import egress
+from tests.drivers_process.processes import living_of
+from tests.drivers_process.world import Workspace, World
+from tests.support import missing, short_folder
+
+
+class Everything(egress.Policy):
+    def permits(self, address: egress.Address) -> bool:  # noqa: ARG002
+        return True
+
+
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(f"reached {self.path} {self.headers.get('Proxy-Authorization')}".encode())
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A server of this machine, on all its addresses."""
+    with http.server.ThreadingHTTPServer(("", 0), Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+async def workspace(world: World) -> AsyncIterator[Workspace]:
+    workspace = await world.start()
+    yield workspace
+    await world.driver.instances.remove(workspace.id)
+
+
+@pytest.fixture
+async def allowing() -> AsyncIterator[World]:
+    """This machine's loopback is a private network that the administrator allows."""
+    folder = short_folder()
+    world = World(Options(root=folder / "w", allow=("127.0.0.1/32",)))
+    if world.driver._machine.bwrap is None:
+        missing("a sandbox")
+    yield world
+    await world.close()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+        "100.100.100.200", "168.63.129.16", "224.0.0.1", "255.255.255.255", "198.18.0.1", "192.0.0.192", "::1", "::",
+        "fe80::1", "fd00:ec2::254", "ff02::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "::127.0.0.1",
+    ],
+)  # fmt: skip
+def test_only_public_addresses_are_dialled(address: str) -> None:
+    assert not egress.Policy().permits(ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "151.101.0.223", "2606:4700:4700::1111", "::ffff:1.1.1.1"])
+def test_public_addresses_are(address: str) -> None:
+    assert egress.Policy().permits(ip_address(address))
+    assert not egress.Policy(deny=[ip_network("0.0.0.0/0"), ip_network("::/0")]).permits(ip_address(address))
+
+
+def test_what_is_denied_stays_denied_although_it_is_allowed() -> None:
+    policy = egress.Policy(allow=[ip_network("10.0.0.0/8")], deny=[ip_network("10.1.0.0/16")])
+    assert policy.permits(ip_address("10.0.0.1"))
+    assert not policy.permits(ip_address("10.1.0.1"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"", b"GET / HTTP/1.1", b"GET /etc/passwd HTTP/1.1", b"CONNECT x HTTP/1.1", b"CONNECT x:y HTTP/1.1",
+        b"GET file:///etc/passwd HTTP/1.1", b"GET https://x/ HTTP/1.1", b"CONNECT :80 HTTP/1.1",
+        b"GET http:// HTTP/1.1",
+        b"CONNECT x:99999 HTTP/1.1", b"\xff\xfe HTTP/1.1", b"GET http://[::1 HTTP/1.1",
+    ],
+)  # fmt: skip
+def test_what_is_no_request_for_a_proxy_is_refused(head: bytes) -> None:
+    with pytest.raises(egress.Refused):
+        egress.parse(head + b"\r\n\r\n")
+
+
+def test_a_plain_request_is_passed_on_without_what_was_meant_for_us() -> None:
+    head = b"GET http://x.org:81/a?b=c HTTP/1.1\r\nHost: x.org\r\nProxy-Authorization: s\r\nProxy-Connection: k\r\n\r\n"
+    request = egress.parse(head)
+    assert (request.host, request.port) == ("x.org", 81)
+    assert request.opening == b"GET /a?b=c HTTP/1.1\r\nHost: x.org\r\nConnection: close\r\n\r\n"
+    assert egress.parse(b"CONNECT [2606::1]:443 HTTP/1.1\r\n\r\n") == egress.Request("2606::1", 443, None)
+
+
+async def test_this_machine_is_recognised_by_any_address(port: int) -> None:
+    """As if 127.0.0.1 were public: it still has the same address at both ends."""
+    with pytest.raises(egress.Refused, match="is this machine"):
+        await egress.dial("127.0.0.1", port, Everything())
+
+
+@pytest.mark.parametrize(
+    "name", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1", "2130706433", "169.254.169.254"]
+)
+def test_this_machine_is_refused_through_the_proxy(workspace: Workspace, port: int, name: str) -> None:
+    plain = workspace.run(f"curl -sS -m 20 --noproxy '' http://{name}:{port}/plain 2>&1")
+    tunnel = workspace.run(f"curl -sS -m 20 --noproxy '' -p http://{name}:{port}/tunnel 2>&1")
+    assert "reached" not in plain + tunnel
+    assert "not on the public internet" in plain or "looked up" in plain
+    assert "403" in tunnel or "502" in tunnel
+
+
+def test_this_machines_own_addresses_are_refused_through_the_proxy(workspace: Workspace, port: int) -> None:
+    names = {str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for name in (socket.gethostname(), *names):
+        said = workspace.run(f"curl -sS -m 20 --noproxy '' http://{name}:{port}/ 2>&1")
+        assert "reached" not in said
+
+
+def test_there_is_no_other_way(workspace: Workspace, port: int) -> None:
+    assert "reached" not in workspace.run(f"curl -sS -m 5 --noproxy '*' http://127.0.0.1:{port}/ 2>&1")
+    assert "unreachable" in workspace.run("bash -c 'echo > /dev/tcp/1.1.1.1/80' 2>&1").lower()
+
+
+async def test_what_is_allowed_is_reached_plainly_and_through_a_tunnel(allowing: World, port: int) -> None:
+    workspace = await allowing.start()
+    command = f"curl -sS -m 20 --noproxy '' %s http://127.0.0.1:{port}/some/path 2>&1"
+    assert workspace.run(command % "") == "reached /some/path None"
+    assert workspace.run(command % "-p") == "reached /some/path None"
+    denied = workspace.run(f"curl -sS -m 20 --noproxy '' http://127.0.0.2:{port}/ 2>&1")
+    assert "not on the public internet" in denied
+
+
+async def test_the_way_out_goes_with_its_workspace(world: World) -> None:
+    workspace = await world.start()
+    record = workspace.record
+    assert any("egress.py" in _command(pid) for pid in workspace.processes())
+    await world.driver.instances.remove(workspace.id)
+    assert not living_of(record)
+    assert not list((world.root / "sockets").glob(f"{record.mark}*"))
+
+
+def test_the_way_out_sees_no_files_and_has_no_rights(workspace: Workspace, world: World) -> None:
+    (pid,) = [pid for pid in workspace.processes() if _command(pid).startswith(str(world.driver._machine.python))
+              and "egress.py" in _command(pid)]  # fmt: skip
+    mounts = Path(f"/proc/{pid}/mountinfo").read_text()
+    assert "/homes/" not in mounts
+    assert "/home/coder" not in mounts
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines}
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+    if os.geteuid() == 0:
+        assert status["Uid"].split()[0] == str(workspace.home.stat().st_uid)
+
+
+async def test_without_a_network_there_is_no_way_out() -> None:
+    folder = short_folder()
+    world = World(Options(root=folder / "w", network="none"))
+    workspace = await world.start()
+    assert "PROXY" not in workspace.run("env")
+    assert not any("egress.py" in _command(pid) for pid in workspace.processes())
+    assert "have no network" in " ".join(world.driver.isolation())
+    await world.close()
+    await asyncio.to_thread(shutil.rmtree, folder)
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()

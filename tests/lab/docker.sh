@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# A real Docker engine and the images that the tests need, on a bare Debian machine without systemd or a registry.
+#   docker.sh up       install what is missing (root only), start the engine, build the images, print what to export
+#   docker.sh engine   the same without images
+#   docker.sh env      print it if everything is up; end with 1 if there is no engine, with 3 if only an image is old
+#   docker.sh ide      also build images/workspace (code-server; minutes)
+#   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
+# An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
+# after a hash of what it is made from, so that nothing is made twice and two checkouts do not disturb each other.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+if [ "$(id -u)" = 0 ]; then default_lab=/var/cache/codehub-lab; else default_lab=${XDG_CACHE_HOME:-$HOME/.cache}/codehub-lab; fi
+lab=${CODEHUB_LAB_DIR:-$default_lab}
+engine=$lab/docker
+own_host=unix://$engine/docker.sock
+export DOCKER_BUILDKIT=0 DEBIAN_FRONTEND=noninteractive
+suite=trixie
+
+say() { echo "docker lab: $*" >&2; }
+fail() { say "$*"; exit 1; }
+answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
+hash_of() { (cd "$root" && find "$@" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12); }
+
+need() { # package, command
+  command -v "$2" >/dev/null && return
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "$2 is missing; as root this script would install $1"
+  if [ -z "${updated:-}" ]; then apt-get update -qq; updated=1; fi
+  say "installing $1"
+  apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+}
+
+start_engine() {
+  export DOCKER_HOST=${DOCKER_HOST:-$own_host}
+  if answers; then return; fi
+  [ "$DOCKER_HOST" = "$own_host" ] || fail "no engine answers at $DOCKER_HOST"
+  need docker.io dockerd
+  need docker.io docker
+  need iptables iptables
+  [ "$(id -u)" = 0 ] || fail "only root can start an engine"
+  mkdir -p "$engine"
+  # Without the default bridge and with a pool of its own it can live beside another engine.
+  setsid dockerd --data-root "$engine/data" --exec-root "$engine/exec" --pidfile "$engine/pid" --host "$own_host" \
+    --bridge none --default-address-pool base=10.213.0.0/16,size=24 --live-restore \
+    >"$engine/log" 2>&1 9>&- </dev/null &
+  for _ in $(seq 300); do
+    if answers; then return; fi
+    sleep 0.1
+  done
+  tail -n 20 "$engine/log" >&2
+  fail "the engine did not start"
+}
+
+has_image() { docker image inspect "$1" >/dev/null 2>&1; }
+
+base_image() { # Dockerfiles say FROM debian:trixie-slim; where no registry can be reached we make one that is as bare
+  local name=debian:$suite-slim tar=$lab/base-$suite-2.tar
+  if has_image "$name"; then return; fi
+  if [ "$DOCKER_HOST" != "$own_host" ] && docker pull --quiet "$name" >/dev/null 2>&1; then return; fi
+  if [ ! -e "$tar" ]; then
+    need mmdebstrap mmdebstrap
+    say "making $name with mmdebstrap"
+    # It trusts the certificates that this machine trusts.
+    mmdebstrap --quiet --variant=minbase --include=ca-certificates --customize-hook \
+      'cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"' "$suite" "$tar.part.tar" >&2
+    mv "$tar.part.tar" "$tar"
+  fi
+  docker import "$tar" "$name" >/dev/null
+}
+
+image_name() { # folder under images/, then what its context holds beside it
+  echo "codehub/$1:lab-$(hash_of "images/$1" "${@:2}")"
+}
+
+quietly() { # show what it says only if it fails
+  local log
+  log=$(mktemp "$lab/build-XXXXXX.log")
+  "$@" >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "$* failed; all it said is in $log"; }
+  rm "$log"
+}
+
+build() {
+  local name
+  name=$(image_name "$@")
+  if has_image "$name"; then return; fi
+  base_image
+  say "building $name"
+  local context=("images/$1" "${@:2}") file=images/$1/Dockerfile
+  if [ $# = 1 ]; then
+    quietly docker build --network host --cpu-shares 128 --tag "$name" "$root/images/$1"
+  else
+    tar -C "$root" --exclude '*.pyc' -c "${context[@]}" |
+      quietly docker build --network host --cpu-shares 128 --tag "$name" --file "$file" -
+  fi
+}
+
+images() {
+  "$1" test-workspace
+  "$1" network-guard
+  "$1" storage-job src/codehub/storage_job
+}
+
+show() {
+  echo "DOCKER_HOST=$DOCKER_HOST"
+  echo "CODEHUB_TEST_WORKSPACE_IMAGE=$(image_name test-workspace)"
+  echo "CODEHUB_TEST_GUARD_IMAGE=$(image_name network-guard)"
+  echo "CODEHUB_TEST_JOB_IMAGE=$(image_name storage-job src/codehub/storage_job)"
+  if has_image "$(image_name workspace)"; then echo "CODEHUB_TEST_IDE_IMAGE=$(image_name workspace)"; fi
+}
+
+locked() {
+  mkdir -p "$lab"
+  exec 9>"$lab/lock"
+  flock 9
+}
+
+check_image() {
+  has_image "$(image_name "$@")" && return
+  say "$(image_name "$@") is not built: run $0 up"
+  exit 3
+}
+
+case ${1:-up} in
+  up) locked; start_engine; images build; show ;;
+  engine) locked; start_engine; echo "DOCKER_HOST=$DOCKER_HOST" ;;
+  ide) locked; start_engine; images build; flock -u 9; build workspace; show ;;
+  env)
+    export DOCKER_HOST=${DOCKER_HOST:-$own_host}
+    command -v docker >/dev/null || fail "there is no docker client"
+    answers || fail "no engine answers at $DOCKER_HOST: run $0 up"
+    images check_image
+    show
+    ;;
+  stop)
+    [ -e "$engine/pid" ] || exit 0
+    pid=$(cat "$engine/pid")
+    kill "$pid"
+    for _ in $(seq 200); do
+      kill -0 "$pid" 2>/dev/null || exit 0
+      sleep 0.1
+    done
+    fail "the engine (process $pid) does not stop"
+    ;;
+  *) sed -n '2,8p' "$0" >&2; exit 2 ;;
+esac
