@@ -49,9 +49,9 @@ class Harnesses:
         if pair not in self.opened:
             backend, kind = pair.split("-")
             place = self.folder / pair
-            place.mkdir()
+            place.mkdir(exist_ok=True)
             store = await self._store(kind, place)
-            (place / "engine").mkdir()
+            (place / "engine").mkdir(exist_ok=True)
             opener: Opener = importlib.import_module(f"tests.contract.harness_{backend}").open_harness
             self.opened[pair] = await self.stack.enter_async_context(opener(place / "engine", store))
         return self.opened[pair]

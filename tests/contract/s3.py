@@ -108,8 +108,9 @@ class S3Server:
         assert self._process is not None
         assert self._process.poll() is None, "the S3 server ended: " + (self.folder / "log").read_text()[-2000:]
         with suppress(httpx.TransportError):
-            made = self.request("PUT", "").status_code
-            return made in (200, 409) and self.request("GET", "", {"list-type": "2"}).status_code == 200
+            made = self.request("PUT", "").status_code in (200, 409)
+            # Its front answers before its back can store anything.
+            return made and all(self.request(*ask).status_code == 200 for ask in (("PUT", "ready"), ("GET", "ready")))
         return False
 
     def kill(self) -> None:

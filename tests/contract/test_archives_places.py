@@ -12,6 +12,7 @@ import pytest
 import zstandard
 from obstore.store import S3Store as ObstoreS3
 
+from codehub.drivers import archive_store
 from codehub.drivers.archive_store.folder import MARKER
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, Meta, parse
 from codehub.drivers.archives import ArchiveStore, Limits, S3Options
@@ -184,9 +185,11 @@ async def test_a_large_archive_is_copied_in_parts_on_the_server(bucket: S3Store)
     assert server.uploads() == []
 
 
-async def test_without_keys_of_our_own_a_copy_is_made_in_one_piece(
-    bucket: S3Store, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most", [5 << 30, 5 * MIB], ids=["in one piece", "through us"])
+async def test_without_keys_of_our_own_a_copy_is_made_too(
+    bucket: S3Store, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
+    monkeypatch.setattr(archive_store.bucket, "ONE_COPY", most)
     options = bucket.server.options
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", str(options.access_key_id))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", str(options.secret_access_key))

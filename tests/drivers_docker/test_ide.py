@@ -1,4 +1,4 @@
-"""The image that people get: code-server under the same limits as any workspace. `tests/lab/docker.sh ide` builds it."""
+"""The image that people get: code-server under the limits of any workspace. `tests/lab/docker.sh ide` builds it."""
 
 import json
 from collections.abc import AsyncIterator

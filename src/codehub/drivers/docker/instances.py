@@ -68,7 +68,7 @@ class DockerInstances:
         if container is None:
             await self._network.ensure()
             await self._make(workspace_id, spec, image)
-        await self._wait(workspace_id, image)
+        await self._wait(workspace_id)
 
     async def remove(self, workspace_id: WorkspaceId) -> None:
         """SIGKILL: the engine answers when the last process of the container's namespace is gone."""
@@ -114,10 +114,16 @@ class DockerInstances:
     async def _seen(self, container: seen.Container) -> InstanceSeen:
         if not container.runs:
             return InstanceSeen(Life.DEAD, container.op_id)
-        ready = container.id in self._ready or (container.state == "running" and await answers(container.address, "/"))
-        if ready:
-            self._ready.add(container.id)
+        ready = await self._has_answered(container)
         return InstanceSeen(Life.READY if ready else Life.ALIVE, container.op_id, container.address)
+
+    async def _has_answered(self, container: seen.Container) -> bool:
+        """Now, or ever since it was made."""
+        if container.id not in self._ready:
+            if container.state != "running" or not await answers(container.address, container.ready_path):
+                return False
+            self._ready.add(container.id)
+        return True
 
     def _check_ours(self, name: str, found: Any) -> None:  # noqa: ANN401 - the engine's JSON
         labels = found["Config"]["Labels"] or {}
@@ -179,23 +185,20 @@ class DockerInstances:
                 raise ActionFailed(f"The image {image} cannot be fetched now: {message}.")
         raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"The image {image} cannot be had: {message}.")
 
-    async def _wait(self, workspace_id: WorkspaceId, image: WorkspaceImage) -> None:
+    async def _wait(self, workspace_id: WorkspaceId) -> None:
         try:
             async with asyncio.timeout(self._options.patience.ready):
-                while not await self._is_ready(workspace_id, image):  # noqa: ASYNC110 - a port has no event
+                while not await self._is_ready(workspace_id):  # noqa: ASYNC110 - a port has no event
                     await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             seconds = self._options.patience.ready
             raise await self._with_logs(workspace_id, f"The workspace does not answer within {seconds:g} s.") from None
 
-    async def _is_ready(self, workspace_id: WorkspaceId, image: WorkspaceImage) -> bool:
+    async def _is_ready(self, workspace_id: WorkspaceId) -> bool:
         container = await self._find(workspace_id)
         if container is None or not container.runs:
             raise await self._with_logs(workspace_id, "The workspace ended while it was started.")
-        if container.id not in self._ready and not await answers(container.address, image.ready_path):
-            return False
-        self._ready.add(container.id)
-        return True
+        return await self._has_answered(container)
 
     async def _with_logs(self, workspace_id: WorkspaceId, message: str) -> DriverError:
         tail = (await self.logs(workspace_id, 5)).strip()

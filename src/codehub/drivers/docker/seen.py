@@ -42,6 +42,7 @@ class Container:
     state: str  # the engine's word
     op_id: OpId | None
     address: str | None  # host:port
+    ready_path: str = "/"
 
     @property
     def runs(self) -> bool:
@@ -85,6 +86,7 @@ def container_of(listed: Json, network: str) -> Container | None:
         state=listed["State"],
         op_id=None if op_id is None else OpId(op_id),
         address=f"{ip}:{port}" if ip and port else None,
+        ready_path=labels.get(spec.LABEL_READY, "/"),
     )
 
 

@@ -24,6 +24,7 @@ LABEL_INCARNATION = "codehub.incarnation"
 LABEL_UID = "codehub.uid"
 LABEL_ROLE = "codehub.role"
 LABEL_PORT = "codehub.port"
+LABEL_READY = "codehub.ready_path"
 LABEL_VERB = "codehub.verb"
 
 WORKSPACE, JOB, ANCHOR, GUARD = "workspace", "job", "anchor", "guard"  # roles
@@ -102,7 +103,7 @@ def workspace_body(
         "WorkingDir": HOME,
         "Env": [f"HOME={HOME}", f"CODEHUB_WORKSPACE_ID={workspace_id}"],
         "Labels": volume_labels(options.installation, workspace_id, volume.incarnation, volume.uid or "")
-        | {LABEL_ROLE: WORKSPACE, LABEL_OP: str(op_id), LABEL_PORT: str(image.port)},
+        | {LABEL_ROLE: WORKSPACE, LABEL_OP: str(op_id), LABEL_PORT: str(image.port), LABEL_READY: image.ready_path},
         "HostConfig": host,
     }
 
