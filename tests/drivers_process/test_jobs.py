@@ -1,5 +1,6 @@
 """Storage jobs as processes: they outlive us, keep secrets to themselves and see nothing but what they need."""
 
+import json
 import os
 import shutil
 import signal
@@ -127,6 +128,34 @@ async def test_a_killed_job_has_failed(world: World, silent: ProcessDriver) -> N
     (job,) = (await world.driver.jobs.observe())[workspace_id]
     assert job.state is JobState.FAILED
     assert job.message
+    await world.driver.jobs.remove(workspace_id, op_id)
+
+
+async def test_a_job_whose_keeper_died_still_has_the_home_to_itself(world: World, silent: ProcessDriver) -> None:
+    workspace_id, volume = await world.create()
+    op_id = OpId(uuid4())
+    await silent.jobs.archive(workspace_id, op_id, volume)
+    record = record_of(world.root / f"jobs/ws-job-{op_id}")
+    os.kill(record.pids[0], signal.SIGKILL)
+    eventually(lambda: record.pids[0] not in living_of(record), "bubblewrap is gone")
+    (job,) = (await world.driver.jobs.observe())[workspace_id]
+    assert job.state is JobState.RUNNING
+    with pytest.raises(Refused):
+        await world.driver.volumes.delete(workspace_id, volume)
+    await world.driver.jobs.remove(workspace_id, op_id)
+    assert not living_of(record)
+
+
+async def test_another_process_under_the_jobs_pid_is_not_the_job(world: World, silent: ProcessDriver) -> None:
+    workspace_id, volume = await world.create()
+    op_id = OpId(uuid4())
+    await silent.jobs.archive(workspace_id, op_id, volume)
+    folder = world.root / f"jobs/ws-job-{op_id}"
+    os.kill(record_of(folder).pids[1], signal.SIGKILL)
+    eventually(lambda: not living_of(record_of(folder)), "the job is dead")
+    (folder / "sandbox.json").write_text(json.dumps({"child-pid": os.getpid()}))
+    (job,) = (await world.driver.jobs.observe())[workspace_id]
+    assert job.state is JobState.FAILED
     await world.driver.jobs.remove(workspace_id, op_id)
 
 
