@@ -1,8 +1,9 @@
-"""Our storage job beside the pipeline that one would write in a shell, on a home of 60,000 small files and some large.
+"""Our storage job beside the pipeline that one would write in a shell: 60,000 small files and some large ones.
 
-Archive: `tar | zstd -3 -T0 | tee file | sha256sum`. Restore: `zstd -d | tar -x`, which verifies nothing. The folder store
-on the same disk. Both sides end on the disk: ours syncs by itself, the pipelines are given the sync that ours does. Each
-round runs one after the other, so that a noisy machine is noisy for both. Needs tar and zstd.
+Archive: `tar | zstd -3 -T0 | tee file | sha256sum`. Restore: `zstd -d | tar -x`, which verifies nothing. The folder
+store is on the same disk. Both sides end on the disk: ours syncs by itself, the pipelines are given the sync that ours
+does. They take turns, so that a noisy machine is noisy for both, and nothing is removed before the end: for minutes
+ext4 looks for inodes among those that were just deleted, which takes longer than everything else. Needs tar and zstd.
 """
 
 import json
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -56,8 +58,8 @@ def make_text(chance: random.Random, size: int) -> bytes:
     return b" ".join(chance.choices(words, k=size // 4))[:size]
 
 
-def job(verb: str, directory: Path, archive: Path) -> float:
-    """Run ours; its peak memory in MB."""
+def job(verb: str, directory: Path, archive: Path, memory: list[float]) -> None:
+    """Run ours, and note its peak memory in MB."""
     known = {"verb": verb, "directory": str(directory), "op_id": uuid4().hex, "archive_key": "bench"}
     request = {**known, "archive_url": archive.as_uri(), "meta_url": archive.as_uri() + ".meta"}
     child = subprocess.Popen(
@@ -69,7 +71,7 @@ def job(verb: str, directory: Path, archive: Path) -> float:
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 0
-    return used.ru_maxrss / 1024
+    memory.append(used.ru_maxrss / 1024)
 
 
 def shell(command: str) -> None:
@@ -83,29 +85,30 @@ def timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def emptied(path: Path) -> Path:
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    return path
-
-
 def measure(base: Path) -> list[Figure]:
-    home, store, out, packed = base / "home", base / "store", base / "out", base / "peer.tar.zst"
-    archive = store / "home.tar.zst"
-    written, peer_written, restored, peer_restored, memory = ([] for _ in range(5))  # type: tuple[list[float], ...]
-    for _ in range(ROUNDS):
-        emptied(store)
-        written.append(timed(lambda: memory.append(job("archive", home, archive))))
-        packed.unlink(missing_ok=True)
-        pipeline = f"tar -C {home} -cf - . | zstd -q -3 -T0 | tee {packed} | sha256sum > {base}/sum; sync {packed}"
-        peer_written.append(timed(lambda: shell(pipeline)))  # noqa: B023 - called at once
-        emptied(out)
-        restored.append(timed(lambda: memory.append(job("restore", out, archive))))
-        emptied(out)
-        peer_restored.append(timed(lambda: shell(f"zstd -q -dc {packed} | tar -C {out} -xf -; sync -f {out}")))
-        print(
-            f"archive {written[-1]:.2f} / {peer_written[-1]:.2f} s, restore {restored[-1]:.2f} / {peer_restored[-1]:.2f} s"
-        )
+    home = base / "home"
+    written: list[float] = []
+    peer_written: list[float] = []
+    restored: list[float] = []
+    peer_restored: list[float] = []
+    memory: list[float] = []
+    for number in range(ROUNDS):
+        place = base / str(number)
+        for name in ("store", "ours", "peer"):
+            (place / name).mkdir(parents=True)
+        archive, packed = place / "store" / "home.tar.zst", place / "peer.tar.zst"
+        compress = f"tar -C {home} -cf - . | zstd -q -3 -T0 | tee {packed} | sha256sum > {place}/sum; sync {packed}"
+        unpack = f"zstd -q -dc {packed} | tar -C {place}/peer -xf -; sync -f {place}/peer"
+        turns: list[tuple[list[float], Callable[[], object]]] = [
+            (written, partial(job, "archive", home, archive, memory)),
+            (peer_written, partial(shell, compress)),
+            (restored, partial(job, "restore", place / "ours", archive, memory)),
+            (peer_restored, partial(shell, unpack)),
+        ]
+        for times, act in turns:
+            times.append(timed(act))
+        print(f"archive {written[-1]:.2f} s, peer {peer_written[-1]:.2f} s; ", end="")
+        print(f"restore {restored[-1]:.2f} s, peer {peer_restored[-1]:.2f} s")
     return [
         Figure("write", "s", written, peer_written),
         Figure("restore", "s", restored, peer_restored),

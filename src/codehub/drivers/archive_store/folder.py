@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -86,7 +87,7 @@ class FolderObjects:
 
     async def settle(self, paths: Sequence[str]) -> None:
         for path in paths:
-            await self._run(lambda path=path: self._settle(path), self._limits.progress)
+            await self._run(partial(self._settle, path), self._limits.progress)
 
     async def pages(self, prefix: str) -> AsyncIterator[Sequence[Entry]]:
         entries = self._entries(prefix)
