@@ -5,6 +5,7 @@ stops CodeHub kills everything below that one, and people's work must go on. A g
 """
 
 import os
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from codehub.drivers.base import Resources
 
 _CONTROLLERS = ("memory", "pids", "cpu")
 _PERIOD_MICROSECONDS = 100_000
+_TRIES = 5
+_REMOVE_SECONDS = 1.0
+_POLL_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,19 @@ class Cgroups:
             return None
         for folder in (top, parent):
             _enable(folder)
-        return cls(parent, frozenset(_words(parent / "cgroup.subtree_control")) & frozenset(_CONTROLLERS))
+        controllers = frozenset(_words(parent / "cgroup.subtree_control")) & frozenset(_CONTROLLERS)
+        with suppress(OSError):  # made again by the first instance; nothing is left behind on a machine that has none
+            parent.rmdir()
+        return cls(parent, controllers)
 
     def make(self, name: str, resources: Resources) -> Path:
         """The group with its limits; returns the file that a process joins it by."""
         group = self.parent / name
-        group.mkdir(parents=True, exist_ok=True)
+        for _ in range(_TRIES):  # another process may just be removing the parent, which was empty
+            with suppress(FileNotFoundError):
+                self.parent.mkdir(exist_ok=True)
+                group.mkdir(exist_ok=True)
+                break
         _enable(self.parent)
         for file, value in limits(resources).items():
             if (group / file).exists():
@@ -57,10 +68,15 @@ class Cgroups:
         return [int(word) for word in _words(self.parent / name / "cgroup.procs")]
 
     def remove(self, name: str) -> None:
-        """It is empty by now; one that is not stays, which harms nobody."""
+        """What was in it has ended; the kernel takes a moment to see that. One that stays harms nobody."""
+        until = time.monotonic() + _REMOVE_SECONDS
+        while (self.parent / name).exists() and time.monotonic() < until:
+            with suppress(OSError):
+                (self.parent / name).rmdir()
+                break
+            time.sleep(_POLL_SECONDS)
         with suppress(OSError):
-            (self.parent / name).rmdir()
-            self.parent.rmdir()  # the last one
+            self.parent.rmdir()  # that was the last one
 
 
 def limits(resources: Resources) -> Mapping[str, str]:
