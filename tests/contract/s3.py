@@ -109,8 +109,9 @@ class S3Server:
         assert self._process.poll() is None, "the S3 server ended: " + (self.folder / "log").read_text()[-2000:]
         with suppress(httpx.TransportError):
             made = self.request("PUT", "").status_code in (200, 409)
-            # Its front answers before its back can store anything.
-            return made and all(self.request(*ask).status_code == 200 for ask in (("PUT", "ready"), ("GET", "ready")))
+            # Its front answers before its back can store anything that is not tiny.
+            stored = made and self.request("PUT", "ready", body=bytes(100_000)).status_code == 200
+            return stored and len(self.request("GET", "ready").content) == 100_000
         return False
 
     def kill(self) -> None:
