@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -68,10 +69,23 @@ def job(verb: str, directory: Path, archive: Path, memory: list[float]) -> None:
     assert child.stdin is not None
     child.stdin.write(json.dumps(request).encode())
     child.stdin.close()
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
+    peak = 0.0
+    while child.poll() is None:
+        peak = max(peak, memory_mb(child.pid))
+        time.sleep(0.05)
     assert child.returncode == 0
-    memory.append(used.ru_maxrss / 1024)
+    memory.append(peak)
+
+
+def memory_mb(pid: int) -> float:
+    """What a process and its children have in memory now; what they share is counted once."""
+    total = 0
+    with suppress(OSError):  # it has just ended
+        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (str(pid), *below):
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
 
 
 def shell(command: str) -> None:

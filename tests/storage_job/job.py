@@ -82,12 +82,16 @@ def restored_from(archived: dict[str, Any], directory: Path, op_id: str | None =
     return {**archived, "verb": "restore", "directory": str(directory), "op_id": op_id or uuid4().hex, **more}
 
 
+def encoded(request: dict[str, Any]) -> bytes:
+    return json.dumps(request).encode()
+
+
 def run_here(request: dict[str, Any]) -> Outcome:
     """One try in this process: quick, and what went wrong is raised."""
     verbs = {"archive": archive.archive, "restore": restore.restore, "empty": archive.empty}
     before = os.umask(0)
     try:
-        return verbs[request["verb"]](parse_request(json.dumps(request).encode()), Tally())
+        return verbs[request["verb"]](parse_request(encoded(request)), Tally())
     finally:
         os.umask(before)
 

@@ -1,6 +1,5 @@
 """The same with a real S3 server: killed on the wire, the server killed, refused, out."""
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ from codehub.storage_job.protocol import Exit, StoreUnreachable, TryAgain, parse
 from codehub.storage_job.stores import open_pair
 from tests.contract.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from tests.storage_job.homes import Picture, make_nasty_home, meta_of, snapshot
-from tests.storage_job.job import Ended, Store, done, ended, kill, restored_from, run, run_here, start
+from tests.storage_job.job import Ended, Store, done, encoded, ended, kill, restored_from, run, run_here, start
 from tests.storage_job.wire import Wire
 from tests.support import eventually, short_folder
 
@@ -222,6 +221,6 @@ def test_a_home_that_fails_leaves_nothing_behind(server: S3Server, home: Path) -
         raise TryAgain("changed")
 
     with pytest.raises(TryAgain, match="changed"):
-        archive.store(*open_pair(parse_request(json.dumps(request).encode())), feed)
+        archive.store(*open_pair(parse_request(encoded(request))), feed)
     assert server.uploads() == []
     assert not counts(server, request)

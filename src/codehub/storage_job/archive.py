@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import zstandard
 
 from .handoff import Handoff, OtherSideGone
-from .home import FOLDER_FLAGS
 from .pack import Packer
 from .protocol import Corrupted, Outcome, Request, Tally, TryAgain
 from .stores import META_BYTES, Meta, Stored, open_pair, parse_meta
 from .tarformat import END
+from .volume import opened_volume
 
 LEVEL = 3
 JOB = 2 << 20  # what one core compresses at a time: archives are 1 % larger than by default, memory a third
@@ -32,21 +32,15 @@ def archive(request: Request, tally: Tally) -> Outcome:
     target, meta = open_pair(request)
     if known := complete(target, meta):
         return Outcome(skipped=True, sha256=known.sha256, size=known.size)
-    try:
-        root = os.open(request.directory, FOLDER_FLAGS & ~os.O_NOFOLLOW)
-    except OSError as error:
-        raise TryAgain(f"the volume cannot be opened: {error.strerror}") from error
     outcome = Outcome()
+    with opened_volume(request.directory) as root:
 
-    def feed(write: Callable[[memoryview], object]) -> None:
-        packer = Packer(root, write, tally)
-        packer.pack()
-        outcome.left_out = packer.left_out
+        def feed(write: Callable[[memoryview], object]) -> None:
+            packer = Packer(root, write, tally)
+            packer.pack()
+            outcome.left_out = packer.left_out
 
-    try:
         made = store(target, meta, feed)
-    finally:
-        os.close(root)
     outcome.sha256, outcome.size = made.sha256, made.size
     return outcome
 

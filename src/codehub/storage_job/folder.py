@@ -4,6 +4,7 @@ Written by hand because obstore's folder store does not sync, and the volume is 
 Unfinished files are called `name#digits` beside the object, which obstore's listings leave out.
 """
 
+import ctypes
 import os
 import re
 import secrets
@@ -17,6 +18,7 @@ from .protocol import BadRequest, StoreUnreachable
 
 CHUNK = 1 << 20
 WRITE_BACK = 32 << 20  # bytes after which the kernel is told to begin writing, so that the sync at the end is short
+SYNC_FILE_RANGE_WRITE = 2
 
 
 class FolderObject:
@@ -46,16 +48,12 @@ class FolderObject:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def chunks(self) -> Iterator[memoryview]:
-        # Two buffers: the reader of one is given time until the next but one is asked for.
-        buffers = [memoryview(bytearray(CHUNK)) for _ in range(2)]
+    def chunks(self) -> Iterator[bytes]:
         fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-            turn = 0
-            while length := os.readv(fd, [buffers[turn]]):
-                yield buffers[turn][:length]
-                turn ^= 1
+            while chunk := os.read(fd, CHUNK):
+                yield chunk
         finally:
             os.close(fd)
 
@@ -109,8 +107,15 @@ def write_all(fd: int, chunks: Iterable[bytes | memoryview]) -> None:
             rest = rest[os.write(fd, rest) :]
         written += len(chunk)
         if written - begun >= WRITE_BACK:
-            os.posix_fadvise(fd, begun, written - begun, os.POSIX_FADV_DONTNEED)
+            begin_writing(fd, begun, written - begun)
             begun = written
+
+
+def begin_writing(fd: int, offset: int, size: int) -> None:
+    """A hint, and only where the C library has it. Advice to drop the pages would do the same, and then drop them."""
+    call = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if call:
+        call(fd, ctypes.c_int64(offset), ctypes.c_int64(size), ctypes.c_uint(SYNC_FILE_RANGE_WRITE))
 
 
 def sync_folder(folder: Path) -> None:

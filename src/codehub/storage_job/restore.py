@@ -8,18 +8,18 @@ import ctypes
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
 from typing import IO, cast
 
 import zstandard
 
 from .emptying import empty_volume
 from .handoff import Handoff, OtherSideGone
-from .home import FOLDER_FLAGS
+from .makers import SLAB
 from .marker import Marker
-from .protocol import Corrupted, JobFailed, Outcome, Request, Tally, TryAgain
+from .protocol import Corrupted, JobFailed, Outcome, Request, Tally
 from .stores import META_BYTES, Meta, Stored, open_pair, parse_meta
-from .unpack import SLAB, Unpacker
+from .unpack import Unpacker
+from .volume import opened_volume
 
 QUEUED = 3  # chunks on their way from the store
 WINDOW = 64 << 20  # memory that an archive may make the decompressor use
@@ -28,11 +28,7 @@ WINDOW = 64 << 20  # memory that an archive may make the decompressor use
 def restore(request: Request, tally: Tally) -> Outcome:
     """Make the volume exactly what the archive holds."""
     source, meta = open_pair(request)
-    try:
-        root = os.open(request.directory, FOLDER_FLAGS & ~os.O_NOFOLLOW)
-    except OSError as error:
-        raise TryAgain(f"the volume cannot be opened: {error.strerror}") from error
-    try:
+    with opened_volume(request.directory) as root:
         marker = Marker(root, request.marker_path)
         if marker.read() == request.op_id:
             return Outcome(skipped=True, restore_marker=request.archive_key)
@@ -42,8 +38,6 @@ def restore(request: Request, tally: Tally) -> Outcome:
         dropped = unpack(source, known, root, request, tally)
         sync_file_system(root)
         marker.write(request.op_id)
-    finally:
-        os.close(root)
     return Outcome(sha256=known.sha256, size=known.size, dropped=dropped, restore_marker=request.archive_key)
 
 
@@ -90,11 +84,11 @@ def fill(unpacker: Unpacker, download: "Download") -> None:
     )
     size = SLAB
     while size == SLAB:
-        slab = unpacker.slab()
+        slab, view = unpacker.slab()
         size = 0
-        while size < SLAB and (got := stream.readinto(slab.view[size:])):
+        while size < SLAB and (got := stream.readinto(view[size:])):
             size += got
-        unpacker.take(slab, size)
+        unpacker.take(slab, view[:size])
 
 
 class Download:
@@ -129,7 +123,9 @@ class Download:
 
     def _run(self) -> None:
         try:
-            for chunk in self._pieces():
+            for chunk in self._source.chunks():
+                self._hash.update(chunk)
+                self.size += len(chunk)
                 self._chunks.put(chunk)
             self._chunks.end()
         except OtherSideGone:
@@ -137,12 +133,6 @@ class Download:
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for it
             self.error = error
             self._chunks.fail()
-
-    def _pieces(self) -> Iterator[bytes]:
-        for chunk in self._source.chunks():
-            self._hash.update(chunk)
-            self.size += len(chunk)
-            yield bytes(chunk)
 
 
 def sync_file_system(fd: int) -> None:

@@ -95,7 +95,7 @@ class S3Object:
                 _must_be_key(error)
                 return None
 
-    def chunks(self) -> Iterator[memoryview]:
+    def chunks(self) -> Iterator[bytes]:
         """By ranges, a few ahead: each is a request with a time limit and retries of its own."""
         size = self.size()
         if size is None:
@@ -109,7 +109,7 @@ class S3Object:
                     coming.append(pool.submit(obstore.get_range, self._store, self._key, start=start, end=end))
                 if not coming:
                     return
-                yield memoryview(coming.popleft().result())
+                yield bytes(coming.popleft().result())
 
     def write(self, chunks: Iterable[bytes | memoryview]) -> None:
         rest = iter(chunks)

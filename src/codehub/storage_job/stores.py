@@ -24,8 +24,8 @@ class Stored(Protocol):
         """All of a small object; None if it is not there. Longer ones come cut to `most` bytes."""
         ...
 
-    def chunks(self) -> Iterator[bytes | memoryview]:
-        """Its content from the start. A chunk is only good until the next one is asked for."""
+    def chunks(self) -> Iterator[bytes]:
+        """Its content from the start."""
         ...
 
     def write(self, chunks: Iterable[bytes | memoryview]) -> None:

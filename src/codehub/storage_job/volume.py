@@ -1,0 +1,47 @@
+"""The volume of a job: opened once, and locked against every other job on it.
+
+The lock belongs to the open file, which the processes that make files share: it is free only when all of a killed job
+is gone. Drivers see to that anyway; here it costs nothing.
+"""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .home import FOLDER_FLAGS
+from .protocol import TryAgain
+
+LOCK_SECONDS = 20.0
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+
+
+@contextmanager
+def opened_volume(directory: str) -> Iterator[int]:
+    """Its root as an open folder, ours alone."""
+    try:
+        root = os.open(directory, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+    except OSError as error:
+        raise TryAgain(f"the volume cannot be opened: {error.strerror}") from error
+    try:
+        _lock(root)
+        yield root
+    finally:
+        os.close(root)
+
+
+def _lock(root: int) -> None:
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise TryAgain("another job is at work on this volume") from None
+            time.sleep(0.05)
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return None
+            raise

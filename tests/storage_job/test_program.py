@@ -1,0 +1,167 @@
+"""The program around the verbs: its request, its answers, and the ways it is run."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from codehub.storage_job.main import Reporter, receive
+from codehub.storage_job.protocol import BadRequest, Exit, parse_request
+from tests.storage_job.homes import make_nasty_home, snapshot
+from tests.storage_job.job import COMMAND, REPOSITORY, Store, done, encoded, ended, restored_from, run, start
+from tests.support import eventually, short_folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store((tmp_path / "store").as_uri())
+
+
+def test_a_request_must_come_in_time() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"{")
+    with pytest.raises(BadRequest, match="within"):
+        receive(reading, 0.05)
+    os.close(writing)
+    os.close(reading)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        '{"verb": "archive"}',
+        '{"verb": "sing", "op_id": "o", "archive_url": "file:///a", "meta_url": "file:///b", "directory": "/d"}',
+        '{"verb": "archive", "op_id": "o", "archive_url": "file:///a", "meta_url": "file:///b", "directory": "d"}',
+        '{"verb": "archive", "op_id": "", "archive_url": "file:///a", "meta_url": "file:///b", "directory": "/d"}',
+        '{"verb": "archive", "op_id": "o", "archive_url": "ftp://a", "meta_url": "ftp://b", "directory": "/d"}',
+        '{"verb": "archive", "op_id": "o", "archive_url": "s3://a", "meta_url": "s3://b", "directory": "/d"}',
+        '{"verb": "archive", "op_id": "o", "secret": "sesame"}',
+    ],
+)
+def test_what_is_no_request_is_refused(text: str) -> None:
+    got = subprocess.run(COMMAND, input=text.encode(), capture_output=True, cwd=REPOSITORY, check=False)
+    assert got.returncode == Exit.BAD_REQUEST, got
+    assert json.loads(got.stdout.splitlines()[-1])["reason"] == "BadRequest"
+    assert b"sesame" not in got.stdout + got.stderr
+
+
+def test_the_result_file_is_the_last_line(tmp_path: Path, store: Store) -> None:
+    home, result = tmp_path / "home", tmp_path / "result"
+    make_nasty_home(home, sparse=False)
+    got = run(store.request("archive", home, result_path=str(result)))
+    assert json.loads(result.read_text()) == got.result
+    assert got.lines[0]["state"] == "running"
+    assert got.result["bytes_done"] > 4_000_000
+    failed = run(store.request("restore", home, result_path=str(result)))
+    assert failed.code == Exit.CORRUPTED
+    assert json.loads(result.read_text()) == failed.result
+    subprocess.run(["rm", "-rf", str(home)], check=True)
+
+
+def test_the_result_file_changes_only_with_progress(tmp_path: Path, store: Store) -> None:
+    result = tmp_path / "result"
+    reporter = Reporter(parse_request(encoded(store.request("empty", tmp_path, result_path=str(result)))), 0.01)
+    reporter.start()
+    first = result.stat()
+    reporter.tally.files_done = 7
+    eventually(lambda: json.loads(result.read_text())["files_done"] == 7, "progress is told")
+    second = result.stat()
+    assert second.st_ino != first.st_ino
+    reporter.finish({"state": "running"})
+    assert result.stat().st_ino == second.st_ino, "nothing moved, nothing is written"
+
+
+def test_nobody_listens(tmp_path: Path, store: Store) -> None:
+    """Whoever started it is gone; the work is done all the same."""
+    home = tmp_path / "home"
+    home.mkdir()
+    request = store.request("archive", home, result_path=str(tmp_path / "result"))
+    child = start(request)
+    assert child.stdout is not None
+    child.stdout.close()
+    assert child.wait(30) == Exit.DONE
+    assert json.loads((tmp_path / "result").read_text())["state"] == "done"
+
+
+def test_the_folder_alone_is_enough(tmp_path: Path, store: Store) -> None:
+    """As in an image: no codehub package, only this folder, obstore and zstandard."""
+    shutil.copytree(REPOSITORY / "src" / "codehub" / "storage_job", tmp_path / "app" / "storage_job")
+    home, volume = tmp_path / "home", tmp_path / "volume"
+    home.mkdir()
+    volume.mkdir()
+    (home / "file").write_text("content")
+    request = store.request("archive", home)
+    for each in (request, restored_from(request, volume)):
+        command = [sys.executable, "-c", f"import sys; sys.path[:0] = [{str(tmp_path / 'app')!r}]; {RUN}"]
+        got = ended(start(each, command))
+        assert got.code == Exit.DONE, got.lines
+    assert snapshot(volume) == snapshot(home)
+
+
+RUN = (
+    "sys.modules['codehub'] = None; import runpy; runpy.run_module('storage_job', run_name='__main__', alter_sys=True)"
+)
+
+
+def test_a_maker_that_dies_fails_the_try(tmp_path: Path, store: Store) -> None:
+    """The job notices, tries again by itself, and the result is exact."""
+    home, volume = tmp_path / "home", tmp_path / "volume"
+    (home / "many").mkdir(parents=True)
+    volume.mkdir()
+    for number in range(3000):
+        (home / "many" / f"{number}").write_bytes(b"x" * number)
+    request = store.request("archive", home)
+    done(request)
+    child = start(restored_from(request, volume))
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    eventually(lambda: len(children.read_text().split()) == 2 and len(list(volume.rglob("*"))) > 10, "it makes files")
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    got = ended(child)
+    assert got.code == Exit.DONE, got.lines
+    assert snapshot(volume) == snapshot(home)
+
+
+def nobodys_command() -> list[str]:
+    """Our interpreter may be in a home that is closed to others; the system's then does, with our packages."""
+    packages = f"PYTHONPATH={REPOSITORY / 'src'}:{sysconfig.get_path('purelib')}"
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", packages]
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, f"/usr/bin/{version}"):
+        # Twice, because the first is started with privileges that only the second lacks for good.
+        probe = f"import subprocess; subprocess.run([{python!r}, '-c', 'import obstore'], check=True)"
+        if subprocess.run([*become, python, "-c", probe], capture_output=True, check=False).returncode == 0:
+            return [*become, python, "-m", "codehub.storage_job"]
+    pytest.skip("no Python that another user may run")
+
+
+def test_an_ordinary_user() -> None:
+    """Without privileges everything but foreign owners is kept; what its owner may not read is named."""
+    if os.geteuid() != 0:
+        pytest.skip("the other tests are run by an ordinary user already")
+    base = short_folder()
+    home, volume = base / "home", base / "volume"
+    make_nasty_home(home, sparse=False)
+    subprocess.run(["chown", "-R", "--no-dereference", "65534:65534", str(base)], check=True)
+    volume.mkdir()
+    os.chown(volume, 65534, 65534)
+    as_nobody = nobodys_command()
+    request = Store((base / "store").as_uri()).request("archive", home)
+    got = ended(start(request, as_nobody))
+    assert (got.code, "mode-0000" in got.result["message"]) == (Exit.UNARCHIVABLE, True), got.lines
+    (home / "plain" / "mode-0000").unlink()
+    restore = restored_from(request, volume)
+    for each in (request, restore, {**restore, "op_id": "again"}):  # the last empties closed folders
+        got = ended(start(each, as_nobody))
+        assert got.code == Exit.DONE, got.lines
+    before, after = snapshot(home), snapshot(volume)
+    assert after == before
+    subprocess.run(["rm", "-rf", str(base)], check=True)
