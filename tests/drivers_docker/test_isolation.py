@@ -4,14 +4,8 @@ Each listener that must not be reached is first seen to be reachable from the ma
 """
 
 import asyncio
-import os
-import socket
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -22,41 +16,20 @@ from codehub.errors import ActionFailed
 from codehub.model.observation import Life
 from codehub.model.workspace import ArchiveKey
 from tests.drivers_docker.conftest import FolderStore, Home, JobUrls, make_home
+from tests.drivers_docker.surroundings import (
+    INTERNET,
+    LINK_LOCAL,
+    METADATA,
+    PORT,
+    PRIVATE,
+    connects,
+    fetch,
+    gateway_of,
+    listening,
+    outside,
+    own_address,
+)
 from tests.lab.docker import Lab
-from tests.support import eventually, missing
-
-INTERNET, LINK_LOCAL, PRIVATE = "203.0.113.77", "169.254.77.77", "10.254.77.77"
-METADATA = "169.254.169.254"
-
-
-async def fetch(address: str, host: str, port: int) -> str:
-    """What a connection from inside the workspace at `address` meets."""
-    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
-        return (
-            (await client.get(f"http://{address}/fetch", params={"host": host, "port": port})).raise_for_status().text
-        )
-
-
-@contextmanager
-def listening(host: str) -> Iterator[int]:
-    """A service on this machine: as PostgreSQL, Redis and the Docker API would listen there."""
-    with socket.create_server((host, 0), backlog=64) as server:
-        port = int(server.getsockname()[1])
-        local = "127.0.0.1" if host == "0.0.0.0" else host
-        socket.create_connection((local, port), timeout=2).close()
-        yield port
-
-
-def gateway_of(lab: Lab, options: DockerOptions) -> str:
-    network = lab.call("GET", f"/networks/{options.network}").json()
-    return str(network["IPAM"]["Config"][0]["Gateway"])
-
-
-def own_address() -> str:
-    """An address of this machine that is neither loopback nor a bridge's."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((INTERNET, 9))
-        return str(probe.getsockname()[0])
 
 
 @dataclass
@@ -121,61 +94,11 @@ async def test_the_metadata_address_is_not_reached(pair: Pair) -> None:
     assert await fetch(pair.one, METADATA, 80) != "open"
 
 
-@contextmanager
-def outside() -> Iterator[int]:
-    """A machine beyond this one, with an address of each kind; yields the port that answers on all of them."""
-    if os.geteuid() != 0:
-        missing("root, to make a network namespace")
-    tag = uuid4().hex[:6]
-    space, near, far = f"chtest-{tag}", f"chn{tag}", f"chf{tag}"
-    serve = (
-        "import socket,sys; s=socket.create_server(('0.0.0.0', 0)); print(s.getsockname()[1], flush=True)\n"
-        "while True: s.accept()[0].close()"
-    )
-    process = None
-    try:
-        ip("netns", "add", space)
-        ip("link", "add", near, "type", "veth", "peer", "name", far, "netns", space)
-        ip("addr", "add", "198.51.100.1/30", "dev", near)
-        ip("link", "set", near, "up")
-        for address in ("198.51.100.2/30", *(f"{host}/32" for host in (INTERNET, LINK_LOCAL, PRIVATE))):
-            ip("-n", space, "addr", "add", address, "dev", far)
-        ip("-n", space, "link", "set", far, "up")
-        ip("-n", space, "route", "add", "default", "via", "198.51.100.1")
-        for host in (INTERNET, LINK_LOCAL, PRIVATE):
-            ip("route", "add", f"{host}/32", "via", "198.51.100.2")
-        command = ["ip", "netns", "exec", space, sys.executable, "-c", serve]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        for host in (INTERNET, LINK_LOCAL, PRIVATE):
-            eventually(lambda host=host: _connects(host, port), f"{host} answers")  # type: ignore[misc]
-        yield port
-    finally:
-        if process is not None:
-            process.kill()
-            process.communicate()
-        subprocess.run(["ip", "netns", "delete", space], check=False)
-        subprocess.run(["ip", "link", "delete", near], check=False, stderr=subprocess.DEVNULL)
-
-
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
-
-
-def _connects(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=2).close()
-    except OSError:
-        return False
-    return True
-
-
 async def test_outbound_is_what_the_policy_says(pair: Pair) -> None:
-    with outside() as port:
-        internet, link_local, private = await asyncio.gather(
-            *(fetch(pair.one, host, port) for host in (INTERNET, LINK_LOCAL, PRIVATE))
-        )
+    hosts = (INTERNET, LINK_LOCAL, PRIVATE)
+    with outside(hosts):
+        assert all(connects(host, PORT) for host in hosts)
+        internet, link_local, private = await asyncio.gather(*(fetch(pair.one, host, PORT) for host in hosts))
     assert "open" not in (link_local, private)
     assert (internet == "open") == (pair.options.outbound is Outbound.INTERNET)
 

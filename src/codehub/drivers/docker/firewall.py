@@ -26,6 +26,9 @@ PRIVATE = (
     "224.0.0.0/4",
     "240.0.0.0/4",
 )
+# A cloud's metadata and the like: never reached by a workspace, whatever the settings allow, but for names (port 53).
+# The third is public by its number; IPv6 (fd00:ec2::254) is dropped as a whole.
+METADATA = ("169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,14 @@ def rules(options: DockerOptions, name_servers: Sequence[str], store: StoreAcces
         "  chain input {",
         "    type filter hook input priority -10; policy accept;",
         *_indented(_to_machine(workspaces)),
-        *_indented(_to_machine(jobs, _store_rules(jobs, store, PRIVATE) if store and store.addresses else [])),
+        *_indented(_to_machine(jobs, _store_rules(jobs, store) if store and store.addresses else [])),
         "  }",
         "  chain forward {",
         "    type filter hook forward priority -10; policy accept;",
         *_indented(_apart(workspaces)),
-        *_indented(_outbound(options, name_servers)),
         *_indented(_apart(jobs)),
-        *_indented(_store_rules(jobs, store, PRIVATE, name_servers)),
+        *_indented(_outbound(options, name_servers)),
+        *_indented(_store_rules(jobs, store, name_servers)),
         f'    iifname "{jobs}" drop',
         "  }",
         "}",
@@ -79,7 +82,7 @@ def _outbound(options: DockerOptions, name_servers: Sequence[str]) -> list[str]:
     source = f'iifname "{options.bridge}"'
     if options.outbound is Outbound.NONE:
         return [f"{source} drop"]
-    lines = _names(source, name_servers)
+    lines = [*_names(source, name_servers), f"{source} ip daddr {_set(METADATA)} drop"]
     if options.deny:
         lines.append(f"{source} ip daddr {_set(options.deny)} drop")
     if options.allow:
@@ -87,9 +90,7 @@ def _outbound(options: DockerOptions, name_servers: Sequence[str]) -> list[str]:
     return [*lines, f"{source} ip daddr {_set(PRIVATE)} drop", f"{source} meta nfproto ipv6 drop"]
 
 
-def _store_rules(
-    bridge: str, store: StoreAccess | None, private: Sequence[str], name_servers: Sequence[str] = ()
-) -> list[str]:
+def _store_rules(bridge: str, store: StoreAccess | None, name_servers: Sequence[str] = ()) -> list[str]:
     source = f'iifname "{bridge}"'
     if store is None:
         return []
@@ -97,7 +98,7 @@ def _store_rules(
         return [f"{source} ip daddr {_set(store.addresses)} tcp dport {store.port} accept"]
     return [
         *_names(source, name_servers),
-        f"{source} ip daddr {_set(private)} drop",
+        f"{source} ip daddr {_set([*PRIVATE, *METADATA])} drop",
         f"{source} meta nfproto ipv4 tcp dport {store.port} accept",
     ]
 
