@@ -64,6 +64,26 @@ def test_an_empty_variable_is_the_default(monkeypatch: pytest.MonkeyPatch) -> No
         ("TRASH_RETENTION_SECONDS", "1000000000000"),
         ("COORDINATOR_IDLE_INTERVAL", "inf"),
         ("DATABASE_POOL_SIZE", "100000"),
+        ("CODEHUB_BACKENDS", "podman"),
+        ("CODEHUB_IMAGES", "a=b c"),
+        ("CODEHUB_IMAGES", "../etc"),
+        ("CODEHUB_INSTALLATION", "Ours!"),
+        ("S3_ENDPOINT", "ftp://here"),
+        ("ARCHIVE_REQUEST_TIMEOUT", "0"),
+        ("DOCKER_OUTBOUND", "some"),
+        ("DOCKER_ALLOW", "10.0.0.1/8"),
+        ("DOCKER_DENY", "fd00::/8"),
+        ("DOCKER_DNS", "resolver"),
+        ("DOCKER_PULL", "sometimes"),
+        ("PROCESS_SANDBOX", "maybe"),
+        ("PROCESS_DENY", "everything"),
+        ("PROCESS_USERS", "0-1000"),
+        ("PROCESS_USERS", "200000-100000"),
+        ("WORKSPACE_CPUS", "-1"),
+        ("WORKSPACE_CPUS", "nan"),
+        ("WORKSPACE_MEMORY", "4 gigs"),
+        ("WORKSPACE_MEMORY", "1MiB"),
+        ("WORKSPACE_PIDS", "3"),
     ],
 )
 def test_a_wrong_value_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -95,3 +115,58 @@ def test_settings_cannot_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_secret_is_not_in_what_a_setting_prints_as(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load(monkeypatch, DATABASE_URL="postgresql://u:hunter2@h/d")
     assert "hunter2" not in repr(settings)
+
+
+def test_lists_are_words_with_commas_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch, CODEHUB_BACKENDS="docker, process", PROCESS_ALLOW="10.0.0.0/8,fd00::/8")
+    assert settings.backends.enabled == ("docker", "process")
+    assert settings.process.allow == ("10.0.0.0/8", "fd00::/8")
+    assert settings.docker.dns == ()
+
+
+def test_new_workspaces_get_the_first_backend_or_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch).backends.first == "process"
+    assert load(monkeypatch, CODEHUB_BACKENDS="docker,process").backends.first == "docker"
+    both = {"CODEHUB_BACKENDS": "docker,process", "CODEHUB_DEFAULT_BACKEND": "process"}
+    assert load(monkeypatch, **both).backends.first == "process"
+    (line,) = mistakes(monkeypatch, CODEHUB_DEFAULT_BACKEND="docker")
+    assert line == "CODEHUB_DEFAULT_BACKEND=docker must be one of CODEHUB_BACKENDS=process."
+
+
+def test_nothing_is_named_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in ({"CODEHUB_BACKENDS": "process,process"}, {"CODEHUB_IMAGES": "a=x,a=y"}):
+        (line,) = mistakes(monkeypatch, **given)
+        assert line.endswith(": must not name anything twice.")
+
+
+def test_images_are_names_with_or_without_what_they_stand_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(monkeypatch, CODEHUB_IMAGES="code-server,python=registry.example:5000/team/py@sha256:ab")
+    assert settings.backends.image_of == {"code-server": None, "python": "registry.example:5000/team/py@sha256:ab"}
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "written"),
+    [
+        ("1073741824", 1 << 30, "1GiB"),
+        ("512MiB", 512 << 20, "512MiB"),
+        ("1536 MiB", 1536 << 20, "1536MiB"),
+        ("0", 0, "0"),
+    ],
+)
+def test_sizes_are_bytes_or_have_a_unit(monkeypatch: pytest.MonkeyPatch, text: str, size: int, written: str) -> None:
+    memory = load(monkeypatch, WORKSPACE_MEMORY=text).resources.memory
+    assert (memory, str(memory)) == (size, written)
+
+
+def test_the_keys_of_a_bucket_come_in_pairs_and_stay_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in ({"S3_ACCESS_KEY_ID": "me"}, {"S3_SECRET_ACCESS_KEY": "hunter2"}, {"S3_SESSION_TOKEN": "hunter2"}):
+        (line,) = mistakes(monkeypatch, **given)
+        assert "S3_SECRET_ACCESS_KEY" in line
+        assert "hunter2" not in line
+    settings = load(monkeypatch, S3_ACCESS_KEY_ID="me", S3_SECRET_ACCESS_KEY="hunter2")
+    assert "hunter2" not in repr(settings)
+
+
+def test_user_ids_are_a_range_with_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(monkeypatch).process.user_range == range(1_900_000_000, 1_900_065_536)
+    assert list(load(monkeypatch, PROCESS_USERS="100000-100001").process.user_range) == [100000, 100001]

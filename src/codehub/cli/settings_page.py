@@ -1,4 +1,4 @@
-"""The settings as a table for people and as the documentation page, both made from config.py."""
+"""The settings as a table for people and as the documentation page, both made from config/."""
 
 from collections.abc import Iterator
 from inspect import getdoc
@@ -43,10 +43,20 @@ def _values(settings: Settings) -> Iterator[tuple[str, object]]:
 
 
 def _shown(value: object) -> str:
-    if value is None:
+    if value in (None, ()):
         return "(default)"
-    return "(set)" if isinstance(value, SecretStr) else str(value)
+    return "(set)" if isinstance(value, SecretStr) else _written(value)
 
 
 def _default(field: FieldInfo) -> str:
-    return "" if field.default is None else f"`{field.default}`"
+    return "" if field.default in (None, ()) else f"`{_written(field.default)}`"
+
+
+def _written(value: object) -> str:
+    """As it would be given in the environment."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(map(str, value))
+    return str(value)

@@ -1,56 +1,11 @@
-"""Settings: every environment variable CodeHub reads, what it means, and what it may be.
+"""Settings of the control plane: where it listens, what it stores, how often it works, and the limits it keeps."""
 
-Settings are read once, checked at once and passed on as frozen values; nothing reads the environment later. All
-mistakes are reported together, one line each, without ever showing a secret. docs/settings.md is made from this file.
-"""
-
-import difflib
-import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, model_validator
 
-from codehub.errors import SettingsError
-from codehub.model import ttl
-
-
-def _ttl(seconds: int) -> int:
-    if not ttl.is_valid_ttl(seconds):
-        raise ValueError(f"must be 0 (never) or at least {ttl.SHORTEST_SECONDS} seconds")
-    return seconds
-
-
-LONGEST = 10 * 365 * 24 * 3600  # ten years: longer than anybody means, and safe in every calculation
-
-Ttl = Annotated[int, Field(le=LONGEST), AfterValidator(_ttl)]
-Seconds = Annotated[int, Field(ge=0, le=LONGEST)]
-Interval = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-class Group(BaseSettings):
-    """Settings that belong together. A field's validation alias is the name of its environment variable."""
-
-    model_config = SettingsConfigDict(
-        frozen=True, extra="ignore", case_sensitive=True, env_ignore_empty=True, populate_by_name=True
-    )
-
-    @classmethod
-    def variables(cls) -> dict[str, FieldInfo]:
-        """The environment variables of this group."""
-        return {str(field.validation_alias): field for field in cls.model_fields.values()}
+from codehub.config.values import Count, Group, Interval, Seconds, Ttl
 
 
 class ServerConfig(Group):
@@ -205,75 +160,3 @@ class GcConfig(Group):
         validation_alias="GC_ORPHAN_DELAY_SECONDS",
         description="Seconds that an archive must have been an orphan.",
     )
-
-
-class Settings(BaseModel):
-    """All groups."""
-
-    model_config = ConfigDict(frozen=True)
-
-    server: ServerConfig
-    log: LogConfig
-    database: DatabaseConfig
-    redis: RedisConfig
-    redis_channels: RedisChannelConfig
-    coordinator: CoordinatorConfig
-    ttl: TtlConfig
-    activity: ActivityConfig
-    limits: LimitsConfig
-    retry: RetryConfig
-    gc: GcConfig
-
-    @classmethod
-    def load(cls) -> Self:
-        """Read the environment, or raise SettingsError with one line for every mistake in it."""
-        groups: dict[str, Group] = {}
-        mistakes = unknown_names(os.environ)
-        for name, group in group_types().items():
-            try:
-                groups[name] = group()
-            except ValidationError as error:
-                mistakes += mistakes_of(group, error)
-        if mistakes:
-            raise SettingsError("\n".join(mistakes))
-        return cls.model_validate(groups)
-
-
-# Read by the test suite, not by CodeHub.
-_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_")
-
-
-def group_types() -> dict[str, type[Group]]:
-    """The groups by their name in Settings."""
-    found = {name: field.annotation for name, field in Settings.model_fields.items()}
-    return {name: group for name, group in found.items() if isinstance(group, type) and issubclass(group, Group)}
-
-
-def setting_names() -> list[str]:
-    """Every environment variable there is."""
-    return [name for group in group_types().values() for name in group.variables()]
-
-
-def unknown_names(environment: Mapping[str, str]) -> list[str]:
-    """A line for each variable that looks like ours and is not: a typing mistake must not be silent."""
-    known = setting_names()
-    lines = []
-    for name in sorted(environment):
-        if not name.startswith("CODEHUB_") or name in known or name.startswith(_OTHER_NAMES):
-            continue
-        close = difflib.get_close_matches(name, known, n=1)
-        lines.append(f"{name}: there is no such setting" + (f"; did you mean {close[0]}?" if close else "."))
-    return lines
-
-
-def mistakes_of(group: type[Group], error: ValidationError) -> list[str]:
-    """A line for each mistake; what was given is shown unless it is a secret."""
-    secrets = {name for name, field in group.variables().items() if "Secret" in str(field.annotation)}
-    lines = []
-    for mistake in error.errors():
-        name = str(mistake["loc"][0]) if mistake["loc"] else ""
-        what = mistake["msg"].removeprefix("Value error, ")
-        what = what[0].lower() + what[1:] if name else what
-        given = "" if name in secrets or not name else f"={mistake['input']}"
-        lines.append(f"{name}{given}: {what}." if name else f"{what}.")
-    return lines

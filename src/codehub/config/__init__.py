@@ -1,0 +1,129 @@
+"""Settings: every environment variable CodeHub reads, what it means, and what it may be.
+
+Settings are read once, checked at once and passed on as frozen values; nothing reads the environment later. All
+mistakes are reported together, one line each, without ever showing a secret. docs/settings.md is made from these files.
+"""
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from codehub.config.control import (
+    ActivityConfig,
+    CoordinatorConfig,
+    DatabaseConfig,
+    GcConfig,
+    LimitsConfig,
+    LogConfig,
+    RedisChannelConfig,
+    RedisConfig,
+    RetryConfig,
+    ServerConfig,
+    TtlConfig,
+)
+from codehub.config.dataplane import BackendConfig, DockerConfig, ProcessConfig, ResourcesConfig, StoreConfig
+from codehub.config.values import Group
+from codehub.errors import SettingsError
+
+__all__ = [
+    "ActivityConfig",
+    "BackendConfig",
+    "CoordinatorConfig",
+    "DatabaseConfig",
+    "DockerConfig",
+    "GcConfig",
+    "Group",
+    "LimitsConfig",
+    "LogConfig",
+    "ProcessConfig",
+    "RedisChannelConfig",
+    "RedisConfig",
+    "ResourcesConfig",
+    "RetryConfig",
+    "ServerConfig",
+    "Settings",
+    "StoreConfig",
+    "TtlConfig",
+    "group_types",
+    "setting_names",
+]
+
+
+class Settings(BaseModel):
+    """All groups."""
+
+    model_config = ConfigDict(frozen=True)
+
+    server: ServerConfig
+    log: LogConfig
+    database: DatabaseConfig
+    redis: RedisConfig
+    redis_channels: RedisChannelConfig
+    coordinator: CoordinatorConfig
+    ttl: TtlConfig
+    activity: ActivityConfig
+    limits: LimitsConfig
+    retry: RetryConfig
+    gc: GcConfig
+    store: StoreConfig
+    backends: BackendConfig
+    resources: ResourcesConfig
+    process: ProcessConfig
+    docker: DockerConfig
+
+    @classmethod
+    def load(cls) -> Self:
+        """Read the environment, or raise SettingsError with one line for every mistake in it."""
+        groups: dict[str, Group] = {}
+        mistakes = unknown_names(os.environ)
+        for name, group in group_types().items():
+            try:
+                groups[name] = group()
+            except ValidationError as error:
+                mistakes += mistakes_of(group, error)
+        if mistakes:
+            raise SettingsError("\n".join(mistakes))
+        return cls.model_validate(groups)
+
+
+# Read by the test suite, not by CodeHub.
+_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_")
+
+
+def group_types() -> dict[str, type[Group]]:
+    """The groups by their name in Settings."""
+    found = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return {name: group for name, group in found.items() if isinstance(group, type) and issubclass(group, Group)}
+
+
+def setting_names() -> list[str]:
+    """Every environment variable there is."""
+    return [name for group in group_types().values() for name in group.variables()]
+
+
+def unknown_names(environment: Mapping[str, str]) -> list[str]:
+    """A line for each variable that looks like ours and is not: a typing mistake must not be silent."""
+    known = setting_names()
+    lines = []
+    for name in sorted(environment):
+        if not name.startswith("CODEHUB_") or name in known or name.startswith(_OTHER_NAMES):
+            continue
+        close = difflib.get_close_matches(name, known, n=1)
+        lines.append(f"{name}: there is no such setting" + (f"; did you mean {close[0]}?" if close else "."))
+    return lines
+
+
+def mistakes_of(group: type[Group], error: ValidationError) -> list[str]:
+    """A line for each mistake; what was given is shown unless it is a secret."""
+    secrets = {name for name, field in group.variables().items() if "Secret" in str(field.annotation)}
+    lines = []
+    for mistake in error.errors():
+        name = str(mistake["loc"][0]) if mistake["loc"] else ""
+        what = mistake["msg"].removeprefix("Value error, ")
+        what = what[0].lower() + what[1:] if name else what
+        given = "" if name in secrets or not name else f"={mistake['input']}"
+        lines.append(f"{name}{given}: {what}." if name else f"{what}.")
+    return lines
