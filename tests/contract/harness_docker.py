@@ -16,7 +16,7 @@ from codehub.drivers.docker.options import Patience
 from codehub.model.names import instance_name, parse_archive_key, volume_name
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
-from tests.lab.docker import Lab, lab
+from tests.lab.docker import LABEL, Lab, lab
 from tests.lab.relay import Relay
 from tests.support import eventually
 
@@ -112,10 +112,10 @@ class DockerHarness:
             f"ws-job-{stranger}": ours | {bodies.LABEL_ROLE: bodies.JOB, bodies.LABEL_OP: "x"},
         }
         for name, labels in things.items():
-            body = {"Image": self.lab.workspace_image, "Labels": labels | {"codehub.test": self.options.installation}}
+            body = {"Image": self.lab.workspace_image, "Labels": labels | {LABEL: self.options.installation}}
             self.lab.call("POST", "/containers/create", body, name=name).raise_for_status()
         for name in (f"ws-1-{stranger[:8]}-home", f"ws-{stranger.upper()}-home"):
-            labels = ours | {"codehub.test": self.options.installation}
+            labels = ours | {LABEL: self.options.installation}
             self.lab.call("POST", "/volumes/create", {"Name": name, "Labels": labels}).raise_for_status()
 
     async def break_engine(self) -> None:
@@ -128,7 +128,7 @@ class DockerHarness:
         for driver in self.drivers:
             await driver.close()
         for container in self.lab.call(
-            "GET", "/containers/json", all=1, filters=f'{{"label": ["codehub.test={self.options.installation}"]}}'
+            "GET", "/containers/json", all=1, filters=f'{{"label": ["{LABEL}={self.options.installation}"]}}'
         ).json():
             self.lab.call("DELETE", f"/containers/{container['Id']}", force=1)
 

@@ -23,6 +23,12 @@ from tests.support import missing
 
 SCRIPT = Path(__file__).with_name("docker.sh")
 OUTDATED = 3  # the engine is there, and an image is of another version of the tree
+LABEL = "codehub.test"  # on what tests make themselves: the name of an installation of theirs
+
+
+def new_installation() -> str:
+    """One that nobody else has; `docker.sh sweep` reads from it whether its test run still lives."""
+    return f"test-{os.getpid()}-{uuid4().hex[:8]}"
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class Lab:
     def options(self, installation: str | None = None, **more: Any) -> DockerOptions:
         """Settings of a driver; by default of an installation that nobody else has."""
         given: dict[str, Any] = {
-            "installation": installation or f"test-{uuid4().hex[:12]}",
+            "installation": installation or new_installation(),
             "host": self.host,
             "images": {"quick": WorkspaceImage(self.workspace_image), "missing": WorkspaceImage("codehub/absent:1")},
             "job_image": self.job_image,
@@ -59,6 +65,7 @@ class Lab:
     def run(self, image: str, command: list[str], **host: Any) -> str:
         """What a container of this image prints when it runs this command."""
         body = {"Image": image, "Entrypoint": command, "Cmd": [], "User": "0", "Tty": True, "HostConfig": host}
+        body["Labels"] = {LABEL: new_installation()}
         container = self.call("POST", "/containers/create", body).raise_for_status().json()["Id"]
         try:
             self.call("POST", f"/containers/{container}/start").raise_for_status()
@@ -85,10 +92,10 @@ class Lab:
             self.call("DELETE", f"/containers/{container['Id']}", force=1)
         for volume in self.call("GET", "/volumes", filters=label).json()["Volumes"] or []:
             self.call("DELETE", f"/volumes/{volume['Name']}", force=1)
-        for network in self.call("GET", "/networks", filters=label).json():
-            self.call("DELETE", f"/networks/{network['Id']}")
         command = ["sh", "-c", f"nft delete table inet {options.table} 2>/dev/null || true"]
         self.run(self.guard_image, command, NetworkMode="host", CapAdd=["NET_ADMIN"])
+        for network in self.call("GET", "/networks", filters=label).json():
+            self.call("DELETE", f"/networks/{network['Id']}")
 
 
 def lab() -> Lab:

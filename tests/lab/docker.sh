@@ -4,6 +4,7 @@
 #   docker.sh engine   the same without images
 #   docker.sh env      print it if everything is up; end with 1 if there is no engine, with 3 if only an image is old
 #   docker.sh ide      also build images/workspace (code-server; minutes)
+#   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing
 #   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
 # An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
 # after a hash of what it is made from, so that nothing is made twice and two checkouts do not disturb each other.
@@ -120,6 +121,34 @@ check_image() {
   exit 3
 }
 
+labelled() { # what kind of thing, label: the label's values
+  local all=()
+  [ "$1" = container ] && all=(--all)
+  docker "$1" ls "${all[@]}" --filter "label=$2" --format "{{.Label \"$2\"}}"
+}
+
+left_behind() { # installations of test runs (test-PID-…, see docker.py) that live no more
+  local kind name
+  {
+    for kind in container volume network; do labelled "$kind" codehub.installation; done
+    labelled container codehub.test
+  } | sort -u | while read -r name; do
+    [[ $name =~ ^test-([0-9]+)-[0-9a-f]+$ ]] || continue
+    [ -d "/proc/${BASH_REMATCH[1]}" ] || echo "$name"
+  done
+}
+
+sweep_one() { # the network goes last: what is left of a sweep that is itself killed is found by it again
+  local label=codehub.installation=$1 table
+  table=codehub_$(printf %s "$1" | sha256sum | cut -c1-10)
+  { docker container ls -aq --filter "label=$label"; docker container ls -aq --filter "label=codehub.test=$1"; } |
+    sort -u | xargs -r docker container rm --force
+  docker volume ls -q --filter "label=$label" | xargs -r docker volume rm
+  docker run --rm --network host --cap-add NET_ADMIN --entrypoint sh "$(image_name network-guard)" \
+    -c "nft delete table inet $table 2>/dev/null || true"
+  docker network ls -q --filter "label=$label" | xargs -r docker network rm
+}
+
 case ${1:-up} in
   up) locked; start_engine; images build; show ;;
   engine) locked; start_engine; echo "DOCKER_HOST=$DOCKER_HOST" ;;
@@ -131,6 +160,14 @@ case ${1:-up} in
     images check_image
     show
     ;;
+  sweep)
+    export DOCKER_HOST=${DOCKER_HOST:-$own_host}
+    answers || fail "no engine answers at $DOCKER_HOST"
+    for name in $(left_behind); do
+      say "removing what is left of $name"
+      sweep_one "$name" >/dev/null
+    done
+    ;;
   stop)
     [ -e "$engine/pid" ] || exit 0
     pid=$(cat "$engine/pid")
@@ -141,5 +178,5 @@ case ${1:-up} in
     done
     fail "the engine (process $pid) does not stop"
     ;;
-  *) sed -n '2,8p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,9p' "$0" >&2; exit 2 ;;
 esac
