@@ -1,0 +1,140 @@
+"""What the coordinator's parts need of the world, as narrow Protocols.
+
+`records.py` and `signals/` keep these promises on PostgreSQL and Redis, tests/simulation in memory; one contract suite
+runs against both. Every call raises Unavailable when what it needs does not answer in time, and has changed nothing
+then, or may have: whoever called looks again.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from codehub.db.statuses import HistoryEntry, StatusChange
+from codehub.model.gc import KnownWorkspace
+from codehub.model.ttl import Transition
+from codehub.model.workspace import Workspace, WorkspaceId
+
+
+class Leadership(Protocol):
+    """Being the leader, as far as this process knows."""
+
+    @property
+    def epoch(self) -> int:
+        """Fences every write: the database refuses a smaller one than the newest leader's."""
+        ...
+
+    def is_fresh(self) -> bool:
+        """Whether leadership was confirmed so recently that nobody else can lead: asked before what destroys."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What one tick wants to read."""
+
+    limit: int  # most rows that need something; more are read with `after`
+    after: WorkspaceId | None = None
+    sweep_limit: int = 0
+    sweep_after: WorkspaceId | None = None
+    ids: Collection[WorkspaceId] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Rows, and the database's time: the only clock that rules are given."""
+
+    now: datetime
+    needing: Sequence[Workspace]
+    swept: Sequence[Workspace] = ()  # shorter than `sweep_limit`: it was the last slice
+    named: Sequence[Workspace] = ()
+
+
+class Records(Protocol):
+    """The controller's rows."""
+
+    async def read(self, asked: Asked) -> Reading:
+        """One transaction; pages are in the order of ids."""
+        ...
+
+    async def commit(
+        self, epoch: int, changes: Sequence[StatusChange], history: Iterable[HistoryEntry]
+    ) -> set[WorkspaceId]:
+        """Write what still applies and the history of it, in one transaction; which rows were written.
+
+        `history` entries of rows that were not written are left out. StaleLeader, and nothing written, when a newer
+        leader has begun.
+        """
+        ...
+
+    async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
+        """Set deleted_at on those that have stepped down for their deletion (the service layer's column)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expiration:
+    """A TTL that has run out, and the row it was read from: written only if nothing put it off since."""
+
+    was: Workspace
+    transition: Transition
+
+
+class IdleRecords(Protocol):
+    """The TTL runner's rows."""
+
+    async def due(self, limit: int) -> Sequence[Expiration]:
+        """Workspaces whose TTL has run out by the database's clock."""
+        ...
+
+    async def expire(self, expirations: Sequence[Expiration]) -> int:
+        """Set desired_state by compare-and-set on everything that was read; how many were written."""
+        ...
+
+    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
+        """Record when workspaces were last used; never backwards, never into the future."""
+        ...
+
+
+class ArchiveRecords(Protocol):
+    """GC's rows."""
+
+    async def now(self) -> datetime:
+        """The database's time."""
+        ...
+
+    async def known(self, after: WorkspaceId | None, limit: int) -> Sequence[KnownWorkspace]:
+        """Every workspace there is, deleted ones included, page by page in the order of ids."""
+        ...
+
+    async def known_of(self, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:
+        """These workspaces, and any whose source_archive is one of `keys`: the last look before a deletion."""
+        ...
+
+
+class Activity(Protocol):
+    """What proxies saw: the sorted set `codehub:activity`."""
+
+    async def visits(self, limit: int) -> Mapping[WorkspaceId, datetime]:
+        """The oldest visits that were not taken yet."""
+        ...
+
+    async def forget(self, visits: Mapping[WorkspaceId, datetime]) -> None:
+        """Remove exactly these: a visit that was renewed since stays."""
+        ...
+
+    async def is_continuous(self) -> bool:
+        """Whether nothing was lost since the last call: False after a restart or a flush that took the data along."""
+        ...
+
+
+class OrphanTimers(Protocol):
+    """Since when each archive has been an orphan. Losing them starts the wait anew."""
+
+    async def all(self) -> Mapping[str, datetime]: ...
+
+    async def start(self, keys: Collection[str], at: datetime) -> None:
+        """A timer that runs already is left alone."""
+        ...
+
+    async def clear(self, keys: Collection[str]) -> None: ...
