@@ -12,11 +12,12 @@ import asyncio
 import hashlib
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import structlog
 
@@ -26,14 +27,15 @@ from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, MOST_BYTES, Meta, 
 from codehub.drivers.archive_store.objects import Absent, Expired, Limits, Objects, TimedOut
 from codehub.errors import DriverError, SettingsError, TerminalError, Unreachable
 from codehub.model.gc import FoundArchive
-from codehub.model.names import META_SUFFIX, meta_key, parse_archive_key
+from codehub.model.names import META_SUFFIX, archive_key, meta_key, parse_archive_key
 from codehub.model.observation import ArchiveSeen
-from codehub.model.workspace import ArchiveKey, ErrorReason
+from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, WorkspaceId
 
 __all__ = ["ArchiveStore", "JobUrls", "Limits", "S3Options"]
 
 log = structlog.get_logger()
 
+_NOBODY = archive_key(WorkspaceId(UUID(int=0)), OpId(UUID(int=0)))
 _PREFIX_PART = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -70,6 +72,11 @@ class ArchiveStore:
     async def prepare(self) -> None:
         """Once at start: makes the folder, or asks whether the bucket is there. Raises Unreachable."""
         await self._objects.prepare()
+
+    async def ping(self) -> None:
+        """Return if the store answers; raises what keeps it from answering. Changes nothing."""
+        with suppress(Absent, Corrupted, Expired):
+            await self._find(_NOBODY)
 
     def job_urls(self, key: ArchiveKey) -> JobUrls:
         """Where a storage job is to put the archive and its meta, or to get them from."""

@@ -1,0 +1,212 @@
+"""Opens what the settings name: the archive store and the backends, ready for use, closed together.
+
+A wrong setting, or a sandbox that is required and cannot be had, ends the start; a store or an engine that is out does
+not. It is prepared as soon as it answers, and `checks` say so meanwhile.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from uuid import UUID
+
+from codehub.config import Settings, StoreConfig
+from codehub.drivers import places
+from codehub.drivers.archives import ArchiveStore, Limits, S3Options
+from codehub.drivers.base import Archives, Backend, Resources
+from codehub.drivers.docker import DockerDriver, DockerOptions, Outbound
+from codehub.drivers.images import for_containers, for_processes
+from codehub.drivers.preparing import Preparing
+from codehub.drivers.process import Options, ProcessDriver
+from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.programs import is_installed
+from codehub.model.workspace import InstanceBackend, WorkspaceId
+
+FIRST_ATTEMPT_SECONDS = 10.0
+STORE = "archive store"
+
+_NOBODY = WorkspaceId(UUID(int=0))
+
+# Returns when it works, with a warning or None; raises what is wrong.
+Check = Callable[[], Awaitable[str | None]]
+Isolation = Callable[[], Sequence[str]]
+Names = Callable[[], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Drivers:
+    """The data plane. `isolation`, `images` and `checks` may say something else every time they are asked."""
+
+    archives: Archives
+    backends: Mapping[InstanceBackend, Backend]
+    default_backend: InstanceBackend  # what new workspaces get
+    resources: Resources  # what each of them may use
+    isolation: Callable[[], Mapping[str, Sequence[str]]]  # for each backend, sentences for people
+    images: Callable[[], Mapping[InstanceBackend, Sequence[str]]]  # what can be started now: names for image_ref
+    checks: Mapping[str, Check]  # for /readyz: the store and each backend
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    backend: Backend
+    isolation: Isolation
+    images: Names
+    prepare: Callable[[], Awaitable[None]] | None = None
+
+
+def ide_folder(data_dir: Path) -> Path:
+    """Where IDEs for the `process` backend are installed."""
+    return data_dir / "ide"
+
+
+@asynccontextmanager
+async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Drivers]:
+    """Everything that the settings name. Raises SettingsError or StartError where that is not possible at all."""
+    async with AsyncExitStack() as stack:
+        url = settings.store.url or (data_dir / "archives").as_uri()
+        store = open_store(settings.store, url)
+        opened: dict[InstanceBackend, _Opened] = {}
+        for backend in map(InstanceBackend, settings.backends.enabled):
+            open_it = _open_docker if backend is InstanceBackend.DOCKER else _open_process
+            opened[backend] = await open_it(settings, data_dir, store, stack)
+
+        async def prepare_store() -> None:
+            if places.knows_store(data_dir, url):
+                await store.ping()
+            else:
+                await store.prepare()
+                places.remember_store(data_dir, url)
+
+        preparing = {STORE: Preparing(STORE, prepare_store)}
+        for backend, one in opened.items():
+            if one.prepare is not None:
+                preparing[backend] = Preparing(backend, one.prepare)
+        await stack.enter_async_context(_kept_trying(preparing.values()))
+        checks = {STORE: _check_of(preparing[STORE], store.ping)}
+        for backend, one in opened.items():
+            checks[backend] = _check_of(preparing.get(backend), _look_of(one.backend), one.isolation)
+        yield Drivers(
+            archives=store,
+            backends=MappingProxyType({name: one.backend for name, one in opened.items()}),
+            default_backend=InstanceBackend(settings.backends.first),
+            resources=resources_of(settings),
+            isolation=lambda: {str(name): one.isolation() for name, one in opened.items()},
+            images=lambda: {name: one.images() for name, one in opened.items()},
+            checks=MappingProxyType(checks),
+        )
+
+
+def open_store(config: StoreConfig, url: str) -> ArchiveStore:
+    """Nothing is contacted yet."""
+    secret, token = config.secret_access_key, config.session_token
+    s3 = S3Options(
+        endpoint=config.endpoint,
+        access_key_id=config.access_key_id,
+        secret_access_key=secret.get_secret_value() if secret else None,
+        session_token=token.get_secret_value() if token else None,
+        region=config.region,
+        virtual_hosted=config.virtual_hosted,
+        ca_file=config.ca_file,
+    )
+    limits = Limits(request=config.request_timeout, progress=config.progress_timeout)
+    return ArchiveStore.open(url, prefix=config.prefix, s3=s3, limits=limits)
+
+
+def resources_of(settings: Settings) -> Resources:
+    """0 is no limit."""
+    given = settings.resources
+    return Resources(given.cpus or None, int(given.memory) or None, given.pids or None)
+
+
+def docker_options(settings: Settings, data_dir: Path) -> DockerOptions:
+    given = settings.docker
+    return DockerOptions(
+        installation=given.installation or places.installation(data_dir),
+        images=for_containers(settings.backends.image_of),
+        job_image=given.job_image,
+        guard_image=given.guard_image,
+        host=given.host,
+        pull=given.pull,
+        outbound=Outbound(given.outbound),
+        allow=given.allow,
+        deny=given.deny,
+        dns=given.dns,
+        require_isolation=given.require_isolation,
+    )
+
+
+def process_options(settings: Settings, root: Path) -> Options:
+    given = settings.process
+    return Options(
+        root=root,
+        sandbox=given.sandbox,
+        network=given.network,
+        allow=given.allow,
+        deny=given.deny,
+        users=given.user_range,
+        start_seconds=given.start_seconds,
+        bwrap=str(given.bwrap) if given.bwrap else None,
+        cgroup=given.cgroup,
+    )
+
+
+async def _open_process(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
+    allowed = for_processes(settings.backends.image_of)
+    ides, layout = ide_folder(data_dir), Layout(data_dir / "workspaces")
+    places.check_workspaces(data_dir, layout)
+    options = process_options(settings, layout.root)
+    driver = await asyncio.to_thread(ProcessDriver.open, options, allowed, ides, store.job_urls)
+    stack.callback(driver.close)
+    places.remember_workspaces(data_dir, layout)
+
+    def installed() -> list[str]:
+        return [name for name, ide in allowed.ides.items() if is_installed(ide, ides)]
+
+    return _Opened(driver.backend, driver.isolation, installed)
+
+
+async def _open_docker(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
+    options = docker_options(settings, data_dir)
+    driver = DockerDriver(options, store.job_urls)
+    stack.push_async_callback(driver.close)
+    return _Opened(driver.backend, driver.isolation, lambda: list(options.images), driver.prepare)
+
+
+@asynccontextmanager
+async def _kept_trying(preparing: Collection[Preparing]) -> AsyncIterator[None]:
+    """All at once; goes on after the first attempts, or when they take too long."""
+    tasks = [asyncio.create_task(one.run()) for one in preparing]
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ATTEMPT_SECONDS):
+                for one in preparing:
+                    await one.tried.wait()
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _look_of(backend: Backend) -> Callable[[], Awaitable[object]]:
+    """Of a volume that is nobody's: one small question, which only a backend that works can answer."""
+    return lambda: backend.volumes.look(_NOBODY)
+
+
+def _check_of(
+    preparing: Preparing | None, look: Callable[[], Awaitable[object]], isolation: Isolation | None = None
+) -> Check:
+    async def check() -> str | None:
+        if preparing is not None:
+            preparing.check()
+        await look()
+        return " ".join(warnings_in(isolation())) or None if isolation else None
+
+    return check
+
+
+def warnings_in(isolation: Sequence[str]) -> list[str]:
+    """What does not keep workspaces apart."""
+    return [line for line in isolation if line.startswith("WARNING") or " NOT " in line]

@@ -1,0 +1,69 @@
+"""What an installation remembers about its places, as small files in the data directory.
+
+A place that was made once is never silently made again: a disk that is not mounted today must not be mistaken for an
+empty one, or everything on it would look lost.
+"""
+
+import secrets
+from pathlib import Path
+
+from codehub.drivers.process.layout import Layout, write_durably
+from codehub.errors import StartError, Unreachable
+
+_STORE = "archive-store"
+_WORKSPACES = "workspaces-made"
+_INSTALLATION = "installation"
+_TOKEN_BYTES = 6
+
+
+def installation(data_dir: Path) -> str:
+    """A name that no other installation has, drawn once."""
+    path = data_dir / _INSTALLATION
+    if not path.exists():
+        _write(path, secrets.token_hex(_TOKEN_BYTES))
+    return _read(path)
+
+
+def knows_store(data_dir: Path, url: str) -> bool:
+    path = data_dir / _STORE
+    return path.exists() and _read(path) == url
+
+
+def remember_store(data_dir: Path, url: str) -> None:
+    _write(data_dir / _STORE, url)
+
+
+def check_workspaces(data_dir: Path, layout: Layout) -> None:
+    """Raises StartError if homes were kept in this folder and it is gone, or another one is in its place."""
+    mark = data_dir / _WORKSPACES
+    if not mark.exists():
+        return
+    try:
+        is_the_same = layout.installation() == _read(mark)
+    except Unreachable:
+        is_the_same = False
+    if not is_the_same:
+        raise StartError(
+            f"The homes of workspaces were in {layout.root}, and are not there.",
+            f"Is its disk mounted? If they are lost for good, remove {mark} and start again.",
+        )
+
+
+def remember_workspaces(data_dir: Path, layout: Layout) -> None:
+    mark = data_dir / _WORKSPACES
+    if not mark.exists():
+        _write(mark, layout.installation())
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_durably(path, f"{text}\n")
+    except OSError as error:
+        raise StartError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise StartError(f"{path} cannot be read: {error}.", "Restore it from a backup.") from error
