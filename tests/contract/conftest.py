@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 from codehub.drivers.archives import ArchiveStore, Limits
 from tests.contract.backends import Case
 from tests.contract.harness import Harness, Opener
-from tests.contract.s3 import S3Server
+from tests.contract.s3 import S3Server, machine_address
 from tests.support import short_folder
 
 BACKENDS = [
@@ -26,8 +26,21 @@ PAIRS = ["memory-memory", *(f"{name}-{store}" for name in BACKENDS if name != "m
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """One server for all; a test that stops it must leave it running."""
+    with _s3_server("127.0.0.1") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def far_s3_server() -> Iterator[S3Server]:
+    """One that is not on the loopback: containers reach it over their bridge, through the firewall."""
+    with machine_address() as address, _s3_server(address) as server:
+        yield server
+
+
+@contextmanager
+def _s3_server(address: str) -> Iterator[S3Server]:
     folder = short_folder()
-    server = S3Server(folder)
+    server = S3Server(folder, address=address)
     try:
         server.start()
         yield server
@@ -50,15 +63,15 @@ class Harnesses:
             backend, kind = pair.split("-")
             place = self.folder / pair
             place.mkdir(exist_ok=True)
-            store = await self._store(kind, place)
+            store = await self._store(backend, kind, place)
             (place / "engine").mkdir(exist_ok=True)
             opener: Opener = importlib.import_module(f"tests.contract.harness_{backend}").open_harness
             self.opened[pair] = await self.stack.enter_async_context(opener(place / "engine", store))
         return self.opened[pair]
 
-    async def _store(self, kind: str, place: Path) -> ArchiveStore:
+    async def _store(self, backend: str, kind: str, place: Path) -> ArchiveStore:
         if kind == "s3":
-            server: S3Server = self.request.getfixturevalue("s3_server")
+            server: S3Server = self.request.getfixturevalue("far_s3_server" if backend == "docker" else "s3_server")
             store = ArchiveStore.open(server.url, prefix=f"{place.name}/", s3=server.options)
         else:
             store = ArchiveStore.open((place / "store").as_uri(), limits=Limits())

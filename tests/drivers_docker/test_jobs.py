@@ -63,6 +63,8 @@ async def test_there_and_back(lab: Lab, driver: DockerDriver, store: FolderStore
     other = await make_home(driver)
     restore = new_op()
     await driver.jobs.restore(other.id, restore, key, other.volume)
+    mounts = lab.call("GET", f"/containers/{job_name(restore)}/json").json()["Mounts"]
+    assert {mount["Destination"]: mount["RW"] for mount in mounts}[str((store.folder / key).parent)] is False
     restored = await ended(driver, other.id, restore)
     assert (restored.state, restored.restore_marker) == (JobState.SUCCEEDED, key), restored
     assert fill(lab, other, LISTING) == before
@@ -71,7 +73,7 @@ async def test_there_and_back(lab: Lab, driver: DockerDriver, store: FolderStore
     await other.remove()
 
 
-async def test_what_a_job_is_allowed(lab: Lab, driver: DockerDriver, home: Home) -> None:
+async def test_what_a_job_is_allowed(lab: Lab, driver: DockerDriver, store: FolderStore, home: Home) -> None:
     op_id = new_op()
     await driver.jobs.archive(home.id, op_id, home.volume)
     made = lab.call("GET", f"/containers/{job_name(op_id)}/json").json()
@@ -79,6 +81,8 @@ async def test_what_a_job_is_allowed(lab: Lab, driver: DockerDriver, home: Home)
     assert sorted(host["CapAdd"]) == ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP"]
     assert (host["CapDrop"], host["NetworkMode"], host["ReadonlyRootfs"]) == (["ALL"], "none", True)
     assert "no-new-privileges:true" in host["SecurityOpt"]
+    shown = {(mount["Destination"], mount["RW"]) for mount in made["Mounts"]}
+    assert shown == {(bodies.HOME, True), (str((store.folder / archive_key(home.id, op_id)).parent), True)}
     await ended(driver, home.id, op_id)
     await driver.jobs.remove(home.id, op_id)
 
@@ -144,7 +148,7 @@ async def test_one_whose_maker_died_before_starting_it_is_made_again(
         verb="archive",
         anchor_id=anchor,
         network="none",
-        archive_folder=None,
+        mount=None,
     )
     lab.call("POST", "/containers/create", body, name=job_name(op_id)).raise_for_status()
     seen = await job_of(driver, home.id, op_id)
@@ -169,7 +173,7 @@ async def test_one_whose_maker_died_before_asking_ends_by_itself(
         verb="archive",
         anchor_id=anchor,
         network="none",
-        archive_folder=None,
+        mount=None,
     )
     made = lab.call("POST", "/containers/create", body, name=job_name(op_id)).raise_for_status().json()["Id"]
     await driver.volumes._engine.feed(made, b"")

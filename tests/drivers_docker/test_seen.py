@@ -10,7 +10,7 @@ import pytest
 from codehub.drivers.docker import seen
 from codehub.drivers.docker.api import version_prefix
 from codehub.drivers.docker.instances import split_reference
-from codehub.drivers.docker.jobs import reach_of
+from codehub.drivers.docker.reach import reach_of
 from codehub.errors import Unreachable
 from codehub.model.names import archive_key
 from codehub.model.observation import JobState
@@ -21,6 +21,7 @@ from tests.drivers_docker.test_spec import options
 WORKSPACE, OP = WorkspaceId(UUID(int=1)), OpId(UUID(int=2))
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = archive_key(WORKSPACE, OP)
+FOLDER = KEY.rpartition("/")[0]
 
 
 def a_job(state: str, exit_code: int | None = None) -> seen.Job:
@@ -121,10 +122,12 @@ def test_versions() -> None:
 @pytest.mark.parametrize(
     ("url", "store", "network", "folder", "access"),
     [
-        (f"file:///srv/archives/{KEY}", {}, "none", "/srv/archives", None),
-        (f"file:///srv/with%20space/{KEY}", {}, "none", "/srv/with space", None),
+        (f"file:///srv/archives/{KEY}", {}, "none", f"/srv/archives/{FOLDER}", None),
+        (f"file:///srv/with%20space/{KEY}", {}, "none", f"/srv/with space/{FOLDER}", None),
         (f"s3://b/{KEY}", {}, "codehub-one-jobs", None, (443, ())),
         (f"s3://b/{KEY}", {"endpoint": "http://127.0.0.1:9"}, "host", None, None),
+        (f"s3://b/{KEY}", {"endpoint": "http://localhost:9"}, "host", None, None),
+        (f"s3://b/{KEY}", {"endpoint": "http://[::1]:9"}, "host", None, None),
         (f"s3://b/{KEY}", {"endpoint": "http://10.0.0.5:9000"}, "codehub-one-jobs", None, (9000, ("10.0.0.5",))),
         (f"s3://b/{KEY}", {"endpoint": "https://10.0.0.5"}, "codehub-one-jobs", None, (443, ("10.0.0.5",))),
         (f"s3://b/{KEY}", {"endpoint": "https://8.8.8.8"}, "codehub-one-jobs", None, (443, ())),

@@ -43,7 +43,7 @@ def workspace(given: DockerOptions, resources: Resources) -> spec.Body:
     return spec.workspace_body(given, WORKSPACE, VOLUME, op_id=OP, image=IMAGE, anchor_id="a" * 64, resources=resources)
 
 
-def job(network: str, folder: str | None) -> spec.Body:
+def job(network: str, mount: spec.Body | None) -> spec.Body:
     return spec.job_body(
         options(),
         WORKSPACE,
@@ -52,7 +52,7 @@ def job(network: str, folder: str | None) -> spec.Body:
         verb="archive",
         anchor_id="a" * 64,
         network=network,
-        archive_folder=folder,
+        mount=mount,
     )
 
 
@@ -63,7 +63,7 @@ def goldens() -> dict[str, str]:
         "workspace": workspace(options(), Resources()),
         "workspace-unlimited": workspace(options(dns=("192.0.2.53",)), Resources(None, None, None)),
         "workspace-no-outbound": workspace(none, Resources()),
-        "job-folder": job("none", "/srv/archives"),
+        "job-folder": job("none", spec.folder_mount("/srv/archives", read_only=False)),
         "job-s3": job("codehub-one-jobs", None),
         "guard": spec.guard_body(options()),
         "network": spec.network_body(options(), "codehub-one", "chw0", internal=True),

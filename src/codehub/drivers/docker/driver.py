@@ -1,14 +1,15 @@
 """The Docker driver as a whole: its parts wired together, made ready once, closed once."""
 
+import asyncio
 from uuid import UUID
 
 from codehub.drivers.base import Backend
 from codehub.drivers.docker.api import Engine
-from codehub.drivers.docker.firewall import StoreAccess
 from codehub.drivers.docker.instances import DockerInstances
-from codehub.drivers.docker.jobs import DockerJobs, UrlsOf, reach_of
+from codehub.drivers.docker.jobs import DockerJobs
 from codehub.drivers.docker.network import WorkspaceNetwork
 from codehub.drivers.docker.options import DockerOptions
+from codehub.drivers.docker.reach import Reach, UrlsOf, reach_of
 from codehub.drivers.docker.volumes import DockerVolumes
 from codehub.model.names import archive_key
 from codehub.model.workspace import OpId, WorkspaceId
@@ -23,7 +24,7 @@ class DockerDriver:
         self._options = options
         self._urls_of = urls_of
         self._engine = Engine(options.host, options.patience)
-        self._network = WorkspaceNetwork(self._engine, options, self._access)
+        self._network = WorkspaceNetwork(self._engine, options, self._reach)
         self.volumes = DockerVolumes(self._engine, options)
         self.instances = DockerInstances(self._engine, options, self.volumes, self._network)
         self.jobs = DockerJobs(self._engine, options, self.volumes, self._network, urls_of)
@@ -47,6 +48,6 @@ class DockerDriver:
     async def close(self) -> None:
         await self._engine.close()
 
-    async def _access(self) -> StoreAccess | None:
+    async def _reach(self) -> Reach:
         nobody = archive_key(WorkspaceId(_ZERO), OpId(_ZERO))
-        return (await reach_of(self._urls_of(nobody), self._options)).access
+        return await reach_of(await asyncio.to_thread(self._urls_of, nobody), self._options)

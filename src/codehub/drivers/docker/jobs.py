@@ -7,25 +7,21 @@ with the store's credentials in them, go to its standard input: neither `docker 
 
 import asyncio
 import json
-import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from ipaddress import IPv4Address
-from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
+from typing import Any
 
 import structlog
 
 from codehub.drivers.docker import seen, spec
 from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
-from codehub.drivers.docker.firewall import StoreAccess
 from codehub.drivers.docker.network import WorkspaceNetwork
 from codehub.drivers.docker.options import DockerOptions
+from codehub.drivers.docker.reach import Urls, UrlsOf, make_folder, reach_of
 from codehub.drivers.docker.removal import remove_container
 from codehub.drivers.docker.volumes import DockerVolumes
-from codehub.errors import ActionFailed, Refused, Unreachable
+from codehub.errors import ActionFailed, Refused
 from codehub.model.names import archive_key, job_name
 from codehub.model.observation import JobSeen
 from codehub.model.workspace import ArchiveKey, OpId, VolumeRef, WorkspaceId
@@ -33,29 +29,6 @@ from codehub.model.workspace import ArchiveKey, OpId, VolumeRef, WorkspaceId
 log = structlog.get_logger()
 
 _LAST_LINES = 20
-
-
-class Urls(Protocol):
-    """What a job needs of the store."""
-
-    @property
-    def archive_url(self) -> str: ...
-    @property
-    def meta_url(self) -> str: ...
-    @property
-    def store(self) -> Mapping[str, object]: ...
-
-
-UrlsOf = Callable[[ArchiveKey], Urls]
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How a job gets to the store: a folder to mount, or a network and what is allowed on it."""
-
-    network: str
-    folder: str | None = None
-    access: StoreAccess | None = None
 
 
 class DockerJobs:
@@ -104,12 +77,11 @@ class DockerJobs:
                 return
             await remove_container(self._engine, existing["Id"], self._options.patience.act)  # whoever made it is gone
         anchor_id = await self._volumes.hold(workspace_id, volume)
-        urls = self._urls_of(key)
+        urls = await asyncio.to_thread(self._urls_of, key)
         reach = await reach_of(urls, self._options)
         if reach.access is not None:
             await self._network.ensure()
-        if reach.folder is not None:
-            await asyncio.to_thread(make_folder, Path(reach.folder))
+        mount = None if reach.folder is None else await asyncio.to_thread(archive_mount, Path(reach.folder), verb)
         body = spec.job_body(
             self._options,
             workspace_id,
@@ -118,7 +90,7 @@ class DockerJobs:
             verb=verb,
             anchor_id=anchor_id,
             network=reach.network,
-            archive_folder=reach.folder,
+            mount=mount,
         )
         request = request_of(verb, op_id, key, urls)
         try:
@@ -151,6 +123,15 @@ class DockerJobs:
         return None if stream is None else seen.plain_log(stream)
 
 
+def archive_mount(folder: Path, verb: str) -> spec.Body | None:
+    """The one archive's folder, to write or to read; None for one that is not there, which the job then says."""
+    if verb == "archive":
+        make_folder(folder)
+    elif not folder.is_dir():
+        return None
+    return spec.folder_mount(str(folder), read_only=verb != "archive")
+
+
 def request_of(verb: str, op_id: OpId, key: ArchiveKey, urls: Urls) -> bytes:
     """What the job reads: see storage_job/protocol.py."""
     request = {
@@ -163,37 +144,3 @@ def request_of(verb: str, op_id: OpId, key: ArchiveKey, urls: Urls) -> bytes:
         "store": dict(urls.store),
     }
     return json.dumps(request).encode()
-
-
-def make_folder(folder: Path) -> None:
-    """The engine mounts no folder that is missing, and the first archive of all finds none."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unreachable(f"The archive folder {folder} cannot be made: {error.strerror}.") from error
-
-
-async def reach_of(urls: Urls, options: DockerOptions) -> Reach:
-    """A folder is mounted and needs no network. A store on the loopback is reached only from the machine's own."""
-    parts = urlsplit(urls.archive_url)
-    if parts.scheme == "file":
-        # …/archives/{workspace}/{op}/home.tar.zst: the job may make the two folders, no more is shown to it.
-        return Reach("none", folder=str(PurePosixPath(unquote(parts.path)).parents[2]))
-    endpoint = urlsplit(str(urls.store.get("endpoint") or ""))
-    if endpoint.hostname is None:
-        return Reach(options.job_network, access=StoreAccess(port=443))
-    port = endpoint.port or (80 if endpoint.scheme == "http" else 443)
-    addresses = await addresses_of(endpoint.hostname, port)
-    if any(address.is_loopback for address in addresses):
-        return Reach("host")
-    if all(address.is_global for address in addresses):
-        return Reach(options.job_network, access=StoreAccess(port))  # its addresses change while a job runs
-    return Reach(options.job_network, access=StoreAccess(port, tuple(sorted(map(str, addresses)))))
-
-
-async def addresses_of(host: str, port: int) -> set[IPv4Address]:
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, family=socket.AF_INET)
-    except OSError as error:
-        raise Unreachable(f"The archive store's name {host} cannot be resolved: {error}.") from error
-    return {IPv4Address(address[0]) for *_, address in found}

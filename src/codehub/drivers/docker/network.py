@@ -20,11 +20,10 @@ import structlog
 from codehub.drivers.docker import firewall, seen, spec
 from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
 from codehub.drivers.docker.options import DockerOptions, Outbound
+from codehub.drivers.docker.reach import Reach
 from codehub.errors import ActionFailed, DriverError, Unreachable
 
 log = structlog.get_logger()
-
-StoreAccess = Callable[[], Awaitable[firewall.StoreAccess | None]]
 
 _RESOLV_CONF = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
 
@@ -32,14 +31,14 @@ _RESOLV_CONF = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf
 class WorkspaceNetwork:
     """Two bridges, one for workspaces and one for jobs, and one firewall table."""
 
-    def __init__(self, engine: Engine, options: DockerOptions, store: StoreAccess) -> None:
+    def __init__(self, engine: Engine, options: DockerOptions, store: Callable[[], Awaitable[Reach]]) -> None:
         self._engine = engine
         self._options = options
         self._store = store
         self._lock = asyncio.Lock()
         self._believed_until = 0.0
         self._loaded = ""
-        self._access: firewall.StoreAccess | None = None
+        self._reach: Reach | None = None  # of storage jobs, as it was last found
         self._trouble: str | None = "nothing was checked yet"
 
     def doubt(self) -> None:
@@ -51,8 +50,9 @@ class WorkspaceNetwork:
         async with self._lock:
             # A store whose name cannot be resolved now keeps no workspace from starting.
             with suppress(Unreachable):
-                self._access = await self._store()
-            wanted = firewall.rules(self._options, name_servers(self._options), self._access)
+                self._reach = await self._store()
+            access = self._reach.access if self._reach else None
+            wanted = firewall.rules(self._options, name_servers(self._options), access)
             if time.monotonic() < self._believed_until and wanted == self._loaded:
                 return
             try:
@@ -84,6 +84,9 @@ class WorkspaceNetwork:
             "Workspaces reach neither each other nor any service of this machine (firewall verified in the kernel).",
             outbound,
             *exceptions,
+            self._reach.sentence
+            if self._reach
+            else "Storage jobs do not reach the archive store, whose name is unknown.",
         ]
 
     # -- how ---------------------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def job_body(
     verb: str,
     anchor_id: str,
     network: str,
-    archive_folder: str | None,
+    mount: Body | None,
 ) -> Body:
     """The container of a storage job. What it is to do comes by standard input, never by environment or arguments."""
     host: Body = {
@@ -128,9 +128,8 @@ def job_body(
         "Tmpfs": {"/tmp": "rw,nosuid,nodev,noexec,mode=1777,size=67108864"},  # noqa: S108 - of the container
         **_limits(Resources(cpus=None, memory_bytes=JOB_MEMORY, pids=256)),
     }
-    if archive_folder is not None:
-        # A bind through Mounts fails when the folder is missing; Binds would make it, owned by root.
-        host["Mounts"] = [{"Type": "bind", "Source": archive_folder, "Target": archive_folder}]
+    if mount is not None:
+        host["Mounts"] = [mount]
     return {
         "Image": options.job_image,
         "User": "0:0",
@@ -141,6 +140,11 @@ def job_body(
         | {LABEL_ROLE: JOB, LABEL_OP: str(op_id), LABEL_VERB: verb},
         "HostConfig": host,
     }
+
+
+def folder_mount(folder: str, *, read_only: bool) -> Body:
+    """A bind through Mounts fails when the folder is missing; Binds would make it, owned by root."""
+    return {"Type": "bind", "Source": folder, "Target": folder, "ReadOnly": read_only}
 
 
 def guard_body(options: DockerOptions) -> Body:
