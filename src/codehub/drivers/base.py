@@ -53,8 +53,8 @@ class Instances(Protocol):
         """Return once it takes traffic.
 
         A dead instance is removed and made again; a living one is left alone, whatever its op_id. Refused without the
-        named volume: nothing ever creates a volume by mounting it. TerminalError ImagePullFailed for an image that is
-        not in the allow-list or cannot be had.
+        named volume (nothing ever creates a volume by mounting it) and while a job runs on it. TerminalError
+        ImagePullFailed for an image that is not in the allow-list or cannot be had.
         """
         ...
 
@@ -92,7 +92,11 @@ class Volumes(Protocol):
 
 
 class Jobs(Protocol):
-    """Storage jobs: `ws-job-{op_id}`, where the volume is; they survive our death and are adopted by name."""
+    """Storage jobs: `ws-job-{op_id}`, where the volume is; they survive our death and are adopted by name.
+
+    While a job runs it is the volume's only user: a job is Refused while another one runs on its volume or while the
+    workspace has an instance, dead or alive. Of two callers at once at most one gets the volume, and maybe neither.
+    """
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         """Every job there is, running or ended, with its progress or its result."""

@@ -147,6 +147,9 @@ class DockerInstances:
             container_id = await self._create(instance_name(workspace_id), body, anchor_id)
         except EngineError as error:
             raise ActionFailed(f"The engine does not make the container: {error.message}.") from error
+        if users := await self._volumes.others(workspace_id, container_id):
+            await remove_container(self._engine, container_id, self._options.patience.act)
+            raise Refused(f"The home is in use by {', '.join(users)}.")
         try:
             await self._engine.post(f"/containers/{container_id}/start")
         except EngineError as error:

@@ -101,6 +101,9 @@ class DockerJobs:
             if anchor_id in error.message:
                 raise Refused("The home went away before the job could mount it.") from error
             raise ActionFailed(f"The engine does not make the job: {error.message}.") from error
+        if users := await self._volumes.others(workspace_id, made["Id"]):
+            await remove_container(self._engine, made["Id"], self._options.patience.act)
+            raise Refused(f"The home is in use by {', '.join(users)}.")
         try:
             await self._engine.feed(made["Id"], request)
         except EngineError as error:

@@ -31,6 +31,7 @@ from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 log = structlog.get_logger()
 
 NOT_FOUND, CONFLICT = 404, 409
+ENDED = ("exited", "dead")  # states of a container of which nothing runs any more
 _TRIES = 3  # of what another call may have changed meanwhile
 
 
@@ -101,6 +102,22 @@ class DockerVolumes:
                 return anchor_id
         raise ActionFailed(f"The anchor of {name} was changed by somebody else.")
 
+    async def others(self, workspace_id: WorkspaceId, mine: str) -> list[str]:
+        """Who else may write to the home, or is about to: asked after making one's own container, before starting it.
+
+        So of two at once at least one sees the other. A job that has ended writes no more; a dead instance is in the
+        way of jobs all the same, since a start could make it live again.
+        """
+        listed = await self._listed_users(workspace_id)
+        roles = {line["Id"]: (line.get("Labels") or {}).get(spec.LABEL_ROLE) for line in listed}
+        return [
+            name_of(line)
+            for line in listed
+            if line["Id"] != mine
+            and roles[line["Id"]] != spec.ANCHOR
+            and (line["State"] not in ENDED or (roles[line["Id"]] == spec.WORKSPACE and roles.get(mine) == spec.JOB))
+        ]
+
     async def heal(self) -> None:
         """Give every home of ours that lost its anchor one again (somebody ran `docker container prune`)."""
         filters = spec.label_filter(self._options.installation, spec.ANCHOR)
@@ -167,9 +184,12 @@ class DockerVolumes:
             await self._remove_anchor(anchor["Id"])
 
     async def _users(self, workspace_id: WorkspaceId, anchor_id: str) -> list[str]:
+        listed = await self._listed_users(workspace_id)
+        return [name_of(container) for container in listed if container["Id"] != anchor_id]
+
+    async def _listed_users(self, workspace_id: WorkspaceId) -> list[seen.Json]:
         filters = {"volume": [volume_name(workspace_id)]}
-        listed = await self._engine.get("/containers/json", all=1, filters=filters)
-        return [container["Names"][0].lstrip("/") for container in listed if container["Id"] != anchor_id]
+        return list(await self._engine.get("/containers/json", all=1, filters=filters))
 
     async def _let_go(self, workspace_id: WorkspaceId, volume: VolumeRef, anchor_id: str) -> None:
         name = volume_name(workspace_id)
@@ -183,6 +203,10 @@ class DockerVolumes:
             if (await self.look(workspace_id)).ref == volume:
                 await self.hold(workspace_id, volume)
             raise Refused(f"{name} is in use.") from error
+
+
+def name_of(listed: seen.Json) -> str:
+    return str((listed.get("Names") or ["a container that is being removed"])[0]).lstrip("/")
 
 
 def anchor_image() -> bytes:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from codehub.drivers.base import InstanceSpec
 from codehub.drivers.memory.faults import Misbehaviour
 from codehub.drivers.memory.things import Instance
-from codehub.errors import ActionFailed, TerminalError
-from codehub.model.observation import InstanceSeen, Life
+from codehub.errors import ActionFailed, Refused, TerminalError
+from codehub.model.observation import InstanceSeen, JobState, Life
 from codehub.model.workspace import ErrorReason, WorkspaceId
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class MemoryInstances:
         missing = self._world.faults.strikes(VERB, workspace_id, Misbehaviour.IMAGE_MISSING)
         if missing is not None or (allowed is not None and spec.image_ref not in allowed):
             raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"There is no image {spec.image_ref}.")
+        if any(job.volume is volume and job.state is JobState.RUNNING for job in self._world.jobs.values()):
+            raise Refused(f"A job has the volume of {workspace_id}.")
         # A new address each time and none reused; a test that wants one reused sets it.
         endpoint = f"10.0.0.1:{10000 + next(self._world.counter)}"
         made = Instance(spec.op_id, spec.image_ref, volume, Life.READY, endpoint, [f"started {spec.image_ref}"])

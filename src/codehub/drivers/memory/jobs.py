@@ -51,6 +51,8 @@ class MemoryJobs:
             volume = self._world.volume(workspace_id, ref)
             if any(job.volume is volume for job in self._world.jobs.values()):
                 raise Refused(f"Another job has the volume of {workspace_id}.")
+            if workspace_id in self._world.instances:
+                raise Refused(f"An instance has the volume of {workspace_id}.")
             self._world.jobs[op_id] = Job(op_id, workspace_id, kind, volume, key, self._world.clock())
             self._world.changed()
 
