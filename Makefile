@@ -5,7 +5,7 @@
 #   make check   formatting, lint, types, import contracts
 #   make bench-writes   a benchmark beside its peer
 #   make docs    write the pages that are made from the code
-#   make lock    pin the dependencies anew (writes requirements/*.txt)
+#   make lock    pin the dependencies anew (writes requirements/*.txt, and what IDEs are made of)
 #   make clean   remove what the targets made (never a data directory)
 
 PYTHON ?= python3
@@ -75,6 +75,8 @@ lock: .tools/uv/.ready
 	  --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	echo 'uv' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 $(UPGRADE) \
 	  - -o requirements/uv.txt
+	echo 'jupyterlab' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  $(UPGRADE) - -o src/codehub/drivers/process/ide-jupyterlab.txt
 
 clean:
 	rm -rf .venv .tools dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

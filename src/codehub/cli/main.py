@@ -21,6 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+ides = typer.Typer(help="Browser IDEs for workspaces that are local processes.", no_args_is_help=True)
+app.add_typer(ides, name="ide")
+
 INTERRUPTED = 130
 
 
@@ -76,6 +79,24 @@ def settings(
     from codehub.config import Settings
 
     typer.echo(settings_page.markdown() if markdown else settings_page.table(Settings.load()), nl=False)
+
+
+@ides.command(name="list")
+def list_ides() -> None:
+    """Show the IDEs there are, and which are installed."""
+    from codehub.cli import ide
+    from codehub.config import Settings
+
+    typer.echo(ide.listing(Settings.load()), nl=False)
+
+
+@ides.command(name="install")
+def install_ide(name: Annotated[str, typer.Argument(help="One of `codehub ide list`.")]) -> None:
+    """Install an IDE into the data directory; also while CodeHub is running."""
+    from codehub.cli import ide
+    from codehub.config import Settings
+
+    ide.install_one(Settings.load(), name)
 
 
 def main() -> None:

