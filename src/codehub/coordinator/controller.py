@@ -1,0 +1,326 @@
+"""The WorkspaceController: gather, decide, record, act; one tick at a time.
+
+1. gather: results of errands, a listing per backend, then the rows that need something, those whose listing changed,
+   and a slice of all the others;
+2. decide: `model.tick.decide`, from the row and what was seen of it;
+3. record: all changes and their history in one transaction, fenced by the epoch, each row by compare-and-set;
+4. act: what was decided becomes errands, only for rows that were written or had nothing to write.
+
+The process may die between any two lines: the next tick, of whichever leader, starts from the rows and the world.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import structlog
+
+from codehub.coordinator import perform, store
+from codehub.coordinator.deadlines import Deadlines
+from codehub.coordinator.errands import DONE, SKIPPED, Errands, Failed, Result, VolumeLooked
+from codehub.coordinator.history import entry_of
+from codehub.coordinator.looking import Lookout
+from codehub.coordinator.pace import Pace, Pacer, Sweep
+from codehub.coordinator.ports import Asked, Leadership, Reading, Records
+from codehub.coordinator.seeing import Eyes, Sight
+from codehub.coordinator.store import StoreWatch
+from codehub.db.statuses import StatusChange
+from codehub.drivers.base import Archives, Backend, Resources
+from codehub.errors import ActionFailed
+from codehub.model.actions import DESTRUCTIVE, Action
+from codehub.model.failure import Rules, after_failure
+from codehub.model.needs import Need
+from codehub.model.observation import ArchiveSeen
+from codehub.model.tick import decide
+from codehub.model.wishes import is_ready_to_delete
+from codehub.model.workspace import InstanceBackend, Operation, OpId, Status, Workspace, WorkspaceId
+
+log = structlog.get_logger(__name__)
+
+PAGE = 1000  # rows that are decided on and written at once
+_BREATH = 100  # rows between two chances for others to run
+_ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
+_WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
+_LANES = {perform.START: 16, perform.ACT: 16, store.LOOK: 16, store.VERIFY: 4}
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """What was decided about one row."""
+
+    row: Workspace
+    sight: Sight
+    status: Status
+    action: Action | None
+    why: str
+
+    @property
+    def is_change(self) -> bool:
+        return self.status != self.row.status
+
+    @property
+    def got_further(self) -> bool:
+        """Whether the same look may carry it on: another operation, phase or home, and nothing to wait for."""
+        was, now = self.row.status, self.status
+        moved = (was.operation, was.op_id, was.phase, was.home_ctx) != (
+            now.operation,
+            now.op_id,
+            now.phase,
+            now.home_ctx,
+        )
+        return moved and self.action is None and now.error_count <= was.error_count
+
+
+class Controller:
+    """Moves every workspace one step toward what its user wants, each time it is asked to."""
+
+    def __init__(
+        self,
+        records: Records,
+        archives: Archives,
+        backends: Mapping[InstanceBackend, Backend],
+        leadership: Leadership,
+        *,
+        rules: Rules,
+        resources: Resources,
+        pace: Pace,
+        new_op_id: Callable[[], OpId],
+    ) -> None:
+        self.on_wake: Callable[[], None] = lambda: None
+        self.unknown: frozenset[WorkspaceId] = frozenset()  # what belongs to no workspace we know: reported, left alone
+        self._records, self._archives, self._backends = records, archives, backends
+        self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
+        self._lookout = Lookout(backends, on_late=self._wake)
+        self._errands = Errands(self._wake, _LANES)
+        self._store = StoreWatch(archives)
+        self._deadlines = Deadlines()
+        self._eyes = Eyes(self._store, self._deadlines)
+        self._pacer, self._sweep = Pacer(pace), Sweep(pace)
+        self._to_read: set[WorkspaceId] = set()  # something about them changed, and no tick has dealt with it yet
+        self._archive_suspects: set[WorkspaceId] = set()
+        self._wished_looks: dict[WorkspaceId, float] = {}
+        self._clock: tuple[datetime, float] | None = None  # the database's time, and the loop's when it was read
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Where its errands run; leaving it drops everything, as a crash would."""
+        async with self._errands.running():
+            try:
+                yield
+            finally:
+                await self._lookout.close()
+
+    @property
+    def outages(self) -> Mapping[str, str]:
+        """What cannot be reached at the moment, and why."""
+        out = {str(name): cause for name, cause in self._lookout.outages.items()}
+        return {**out, "archive store": "It does not answer."} if self._store.is_out else out
+
+    @property
+    def errands(self) -> int:
+        """How many calls are under way or wait for their turn."""
+        return len(self._errands.busy())
+
+    def period(self) -> float:
+        """Seconds until the next tick if nothing wakes it."""
+        return self._pacer.period()
+
+    def woken(self) -> None:
+        """Somebody asked for something: ticks are frequent for a while."""
+        self._pacer.woken()
+        self._wake()
+
+    def suspect_archives(self, ids: Collection[WorkspaceId]) -> None:
+        """Somebody doubts that these have their archive: look at it directly."""
+        self._archive_suspects.update(ids)
+        self._to_read.update(ids)
+        self._wake()
+
+    def _wake(self) -> None:
+        self.on_wake()
+
+    # -- gather -----------------------------------------------------------------------------------------------------
+
+    async def tick(self) -> bool:
+        """Move every workspace that needs it one step. True: there is more to do at once."""
+        await self._look()
+        operating, more = False, False
+        async for reading in self._readings():
+            rows = {row.id: row for part in (reading.swept, reading.named, reading.needing) for row in part}
+            more |= await self._settle(list(rows.values()), reading.now)
+            operating |= any(row.status.operation is not Operation.NONE for row in rows.values())
+            self._to_read.difference_update(rows)
+        self._pacer.is_operating = operating or self._sweep.is_first_pass or bool(self._errands.busy())
+        return more
+
+    async def _look(self) -> None:
+        """One listing per backend; results of errands that ended before it."""
+        eyes = self._eyes
+        eyes.results = self._errands.results()
+        before = set(eyes.listings)
+        eyes.listings = await self._lookout.look(self._errands.busy())
+        for name, listing in eyes.listings.items():
+            self._to_read |= self._lookout.changed(name, listing)
+            self._lookout.trust(name, listing)
+            if name not in before and self._clock is not None:
+                self._deadlines.backend_back_at[name] = self._now()
+        self._to_read.update(eyes.results)
+        if self._store.is_probe_due() and not self._errands.is_busy(store.NOBODY):
+            self._errands.start(store.NOBODY, None, ("store", store.LOOK), self._probe_store)
+
+    async def _probe_store(self) -> Result:
+        result = await self._store.probe()
+        if not self._store.is_out:
+            self._deadlines.store_back_at = self._now()
+        return result
+
+    async def _readings(self) -> AsyncIterator[Reading]:
+        """Page by page: what needs something with a slice of the rest, then what is left of those that changed."""
+        ids = sorted(self._to_read)
+        size = self._sweep.size()
+        asked = Asked(limit=PAGE, sweep_limit=size, sweep_after=self._sweep.after, ids=ids[:PAGE])
+        while True:
+            reading = await self._records.read(asked)
+            self._clock = (reading.now, asyncio.get_running_loop().time())
+            self._deadlines.began_at = self._deadlines.began_at or reading.now
+            self._sweep.stepped(reading.swept, asked.sweep_limit)
+            self._report_unknown(asked.ids, reading)
+            yield reading
+            ids = ids[PAGE:]
+            full = asked.limit > 0 and len(reading.needing) == asked.limit
+            if not full and not ids:
+                return
+            asked = Asked(limit=PAGE if full else 0, after=reading.needing[-1].id if full else None, ids=ids[:PAGE])
+
+    def _report_unknown(self, asked: Collection[WorkspaceId], reading: Reading) -> None:
+        found = {row.id for row in reading.named}
+        missing = {identity for identity in asked if identity not in found}
+        self._to_read -= missing
+        for identity in missing:
+            self._errands.take(identity)
+        if not missing and not self.unknown:
+            return
+        listed = {i for listing in self._eyes.listings.values() for i in (*listing.volumes, *listing.instances)}
+        unknown = frozenset((self.unknown | missing) & listed) - found
+        if unknown - self.unknown:
+            log.warning("there are containers or volumes of no workspace; they are left alone", count=len(unknown))
+        self.unknown = unknown
+
+    def _now(self) -> datetime:
+        """The database's clock, as far as we can tell between two readings."""
+        assert self._clock is not None
+        read, at = self._clock
+        return read + timedelta(seconds=asyncio.get_running_loop().time() - at)
+
+    # -- decide -----------------------------------------------------------------------------------------------------
+
+    async def _settle(self, rows: Sequence[Workspace], now: datetime) -> bool:
+        """Decide, record and act, again for those that one look carries further."""
+        for _ in range(_ROUNDS):
+            moves = []
+            for number, row in enumerate(rows):
+                if number % _BREATH == _BREATH - 1:
+                    await asyncio.sleep(0)
+                if not self._errands.is_busy(row.id) and not self._eyes.is_stale(row):
+                    moves.append(self._move(row, now))
+            written = await self._record([move for move in moves if move.is_change], now)
+            done = [move for move in moves if not move.is_change or move.row.id in written]
+            self._act(done)
+            if await self._finish_deletions(done):
+                return True
+            rows = [replace(move.row, status=move.status) for move in done if move.is_change and move.got_further]
+            if not rows:
+                return False
+        return True
+
+    def _move(self, row: Workspace, now: datetime) -> _Move:
+        result = self._eyes.results.get(row.id)
+        sight = self._eyes.sight(row, now, archive_suspect=row.id in self._archive_suspects)
+        self._taken(row)
+        if isinstance(result, Failed) and result.op_id == row.status.op_id:
+            status = after_failure(row, result.fault, now)
+            return _Move(row, replace(sight, need=Need(), volume_suspect=False), status, None, result.fault.message)
+        if sight.need.waits and not sight.need.is_none:
+            return _Move(row, sight, row.status, None, "its archive is being looked at")
+        decision = decide(row, sight.seen, now=now, fresh_op_id=self._new_op_id(), rules=self._rules)
+        return _Move(row, sight, decision.status, decision.action, decision.why)
+
+    def _taken(self, row: Workspace) -> None:
+        """A result serves one decision: the next one looks anew."""
+        self._errands.take(row.id)
+        self._eyes.results.pop(row.id, None)
+        self._archive_suspects.discard(row.id)
+
+    # -- record -----------------------------------------------------------------------------------------------------
+
+    async def _record(self, moves: Sequence[_Move], now: datetime) -> set[WorkspaceId]:
+        if not moves:
+            return set()
+        changes = [StatusChange(move.row, move.status) for move in moves]
+        entries = [entry_of(change, move.why, now) for change, move in zip(changes, moves, strict=True)]
+        written = await self._records.commit(self._leadership.epoch, changes, [e for e in entries if e is not None])
+        for move in moves:
+            if move.row.id in written and move.status.operation is Operation.NONE:
+                self._deadlines.ended(move.row.id)
+        return written
+
+    async def _finish_deletions(self, moves: Sequence[_Move]) -> bool:
+        """Those that stepped down for their deletion have arrived: the service layer marks them deleted."""
+        arrived = [m.row.id for m in moves if is_ready_to_delete(replace(m.row, status=m.status)) and m.action is None]
+        return bool(arrived) and await self._records.finish_deletions(arrived) > 0
+
+    # -- act --------------------------------------------------------------------------------------------------------
+
+    def _act(self, moves: Sequence[_Move]) -> None:
+        for move in moves:
+            backend = self._backends.get(move.row.instance_backend)
+            if move.action is not None and backend is not None:
+                self._start_action(move, move.action, backend)
+            elif move.sight.volume_suspect and backend is not None:
+                self._start_volume_look(move.row, backend)
+            elif not move.sight.need.is_none and (move.sight.need.waits or self._may_wish(move.row)):
+                self._start_archive_look(move.row, move.sight.need)
+
+    def _start_action(self, move: _Move, action: Action, backend: Backend) -> None:
+        row, op_id = move.row, move.status.op_id
+        limit = self._rules.time_limits.get(move.status.operation, timedelta(minutes=5)).total_seconds()
+
+        async def errand() -> Result:
+            self._deadlines.first_attempt(row.id, op_id, self._now())
+            if isinstance(action, DESTRUCTIVE) and not self._leadership.is_fresh():
+                return SKIPPED  # the next tick decides again, if there is one
+            try:
+                async with asyncio.timeout(limit):
+                    await perform.perform(row.id, action, backend, self._archives, self._resources)
+            except TimeoutError:
+                raise ActionFailed(f"{type(action).__name__} did not return within {limit:g} s.") from None
+            return DONE
+
+        self._errands.start(row.id, op_id, (row.instance_backend, perform.lane_of(action)), errand)
+
+    def _start_volume_look(self, row: Workspace, backend: Backend) -> None:
+        async def errand() -> Result:
+            return VolumeLooked(await backend.volumes.look(row.id))
+
+        self._errands.start(row.id, None, (row.instance_backend, perform.ACT), errand)
+
+    def _start_archive_look(self, row: Workspace, need: Need) -> None:
+        async def errand() -> Result:
+            seen = await self._store.ask(row, need)
+            if ArchiveSeen.VERIFIED in seen.archives.values():
+                self._deadlines.progressed(row.id, row.status.op_id, self._now())  # reading it back may take long
+            return seen
+
+        self._errands.start(row.id, None, ("store", store.lane_of(need)), errand)
+
+    def _may_wish(self, row: Workspace) -> bool:
+        """Whether it is time for another look at an archive that nothing waits for."""
+        now = asyncio.get_running_loop().time()
+        if now < self._wished_looks.get(row.id, 0.0):
+            return False
+        if len(self._wished_looks) > PAGE:
+            self._wished_looks = {id_: at for id_, at in self._wished_looks.items() if at > now}
+        self._wished_looks[row.id] = now + _WISHED_LOOK_SECONDS
+        return True

@@ -1,0 +1,138 @@
+"""Errands: every call that is about one workspace, run beside the ticks, at most one per workspace.
+
+A tick never waits for an errand, and decides nothing about a workspace while one is under way. However it ends, an
+errand leaves exactly one result, which the next tick takes together with a new look. Lanes bound how many run at once,
+so that a hundred slow starts delay neither removals nor another backend.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from codehub.errors import DriverError
+from codehub.model.failure import Fault
+from codehub.model.observation import ArchiveSeen, VolumeSeen
+from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, WorkspaceId
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The driver accepted it; only the next look tells what became of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """It was not tried, and trying again at once would be the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The driver did not do it, while this operation was in progress."""
+
+    op_id: OpId | None
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivesSeen:
+    """A look at the store, each answer with the key that it is about."""
+
+    archives: Mapping[ArchiveKey, ArchiveSeen]
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeLooked:
+    """A volume that a listing lacked, looked at directly."""
+
+    volume: VolumeSeen
+
+
+Result = Done | Skipped | Failed | ArchivesSeen | VolumeLooked
+DONE = Done()
+SKIPPED = Skipped()
+
+
+class Errands:
+    """Those under way, and the results not taken yet."""
+
+    def __init__(self, on_end: Callable[[], None], lanes: Mapping[str, int]) -> None:
+        self._on_end = on_end
+        self._sizes = lanes
+        self._lanes: dict[tuple[str, str], asyncio.Semaphore] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._under_way: dict[WorkspaceId, asyncio.Task[None]] = {}
+        self._results: dict[WorkspaceId, Result] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Where errands run; leaving it cancels those under way, as the death of the process would."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
+                yield
+            finally:
+                self._group = None
+                for task in self._under_way.values():
+                    task.cancel()
+
+    def busy(self) -> frozenset[WorkspaceId]:
+        return frozenset(self._under_way)
+
+    def is_busy(self, workspace_id: WorkspaceId) -> bool:
+        return workspace_id in self._under_way
+
+    def results(self) -> dict[WorkspaceId, Result]:
+        """What has ended so far; it stays until it is taken."""
+        return dict(self._results)
+
+    def take(self, workspace_id: WorkspaceId) -> None:
+        """The result was used, or is of no use any more."""
+        self._results.pop(workspace_id, None)
+
+    def start(
+        self,
+        workspace_id: WorkspaceId,
+        op_id: OpId | None,
+        where: tuple[str, str],
+        errand: Callable[[], Awaitable[Result]],
+    ) -> None:
+        """Run `errand` as soon as its lane (of a backend or the store) has room."""
+        assert self._group is not None
+        assert workspace_id not in self._under_way
+        task = self._group.create_task(self._run(workspace_id, op_id, where, errand), name=f"errand {workspace_id}")
+        self._under_way[workspace_id] = task
+
+    async def _run(
+        self,
+        workspace_id: WorkspaceId,
+        op_id: OpId | None,
+        where: tuple[str, str],
+        errand: Callable[[], Awaitable[Result]],
+    ) -> None:
+        result: Result = DONE
+        try:
+            async with self._lane(where):
+                result = await errand()
+        except DriverError as error:
+            log.warning("a driver call failed", workspace_id=str(workspace_id), op_id=str(op_id), cause=str(error))
+            result = Failed(op_id, Fault(ErrorReason(error.reason), str(error)))
+        except Exception:
+            log.exception("a driver call broke", workspace_id=str(workspace_id), op_id=str(op_id))
+            result = Failed(
+                op_id, Fault(ErrorReason.ACTION_FAILED, "Something went wrong here; the log has the details.")
+            )
+        finally:
+            self._under_way.pop(workspace_id, None)
+        self._results[workspace_id] = result
+        if result is not SKIPPED:
+            self._on_end()
+
+    def _lane(self, where: tuple[str, str]) -> asyncio.Semaphore:
+        if where not in self._lanes:
+            self._lanes[where] = asyncio.Semaphore(self._sizes[where[1]])
+        return self._lanes[where]

@@ -1,0 +1,138 @@
+"""From listings and the results of errands to what was seen of one workspace.
+
+Losses are not believed lightly: a volume that a listing lacks is looked at directly, and when many are missing at once
+the backend is taken to be out, whatever a direct look says. Nothing here asks a driver or decides anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import structlog
+
+from codehub.coordinator.deadlines import Deadlines
+from codehub.coordinator.errands import ArchivesSeen, Result, VolumeLooked
+from codehub.coordinator.looking import Listing
+from codehub.coordinator.store import StoreWatch
+from codehub.model.names import archive_key
+from codehub.model.needs import Need, archive_need
+from codehub.model.observation import ArchiveSeen, JobSeen, Seen, VolumeSeen
+from codehub.model.suspicion import is_volume_suspect, looks_like_outage
+from codehub.model.workspace import InstanceBackend, OpId, Phase, VolumeState, Workspace, WorkspaceId
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one tick has seen of one workspace, and what it lacks."""
+
+    seen: Seen
+    need: Need  # looks at the store that are still to be made
+    volume_suspect: bool = False  # its volume is to be looked at directly
+
+
+@dataclass
+class Eyes:
+    """One tick's observation of everything, with what earlier ticks remember."""
+
+    store: StoreWatch
+    deadlines: Deadlines
+    listings: Mapping[InstanceBackend, Listing] = field(default_factory=dict)
+    results: dict[WorkspaceId, Result] = field(default_factory=dict)
+    suspects: dict[InstanceBackend, set[WorkspaceId]] = field(default_factory=dict)
+    _progress: dict[WorkspaceId, tuple[OpId, object]] = field(default_factory=dict)
+    _mass_loss: set[InstanceBackend] = field(default_factory=set)
+
+    def is_stale(self, workspace: Workspace) -> bool:
+        """Whether a call was in flight while its backend was looked at: what was seen may be from before it."""
+        listing = self.listings.get(workspace.instance_backend)
+        return listing is not None and workspace.id in listing.busy
+
+    def sight(self, workspace: Workspace, now: datetime, *, archive_suspect: bool) -> Sight:
+        """Everything that is known of one workspace at this tick."""
+        seen = self._look(workspace, now)
+        need = archive_need(workspace, seen, suspected=archive_suspect)
+        seen, need = self._with_archives(workspace, seen, need)
+        missing = seen.volume is not None and not seen.volume.exists and not seen.volume.confirmed
+        return Sight(seen, need, volume_suspect=missing and _must_be_sure(workspace))
+
+    def _look(self, workspace: Workspace, now: datetime) -> Seen:
+        listing = self.listings.get(workspace.instance_backend)
+        if listing is None:
+            return Seen(store_out=self.store.is_out, deadline_from=now)
+        jobs = listing.jobs_of(workspace.id)
+        self._note_progress(workspace, jobs, now)
+        return Seen(
+            instance=listing.instance(workspace.id),
+            volume=self._volume(workspace, listing),
+            jobs=jobs,
+            store_out=self.store.is_out,
+            deadline_from=self.deadlines.of(workspace),
+        )
+
+    def _volume(self, workspace: Workspace, listing: Listing) -> VolumeSeen | None:
+        """The listing's answer, or the direct one; None while so many are missing that neither is believed."""
+        volume = listing.volume(workspace.id)
+        suspects = self.suspects.setdefault(workspace.instance_backend, set())
+        if not is_volume_suspect(workspace, volume) or workspace.status.phase is Phase.ERROR:
+            suspects.discard(workspace.id)
+        else:
+            suspects.add(workspace.id)
+            if self._is_mass_loss(workspace.instance_backend, len(suspects), len(suspects) + len(listing.volumes)):
+                return None
+        looked = self.results.get(workspace.id)
+        if not volume.exists and isinstance(looked, VolumeLooked):
+            return looked.volume
+        return volume
+
+    def _is_mass_loss(self, backend: InstanceBackend, suspects: int, relied_on: int) -> bool:
+        outage = looks_like_outage(suspects, relied_on)
+        if outage and backend not in self._mass_loss:
+            log.error(
+                "many volumes are missing at once; this is taken for an outage", backend=backend, missing=suspects
+            )
+            self._mass_loss.add(backend)
+        if not outage:
+            self._mass_loss.discard(backend)
+        return outage
+
+    def _with_archives(self, workspace: Workspace, seen: Seen, need: Need) -> tuple[Seen, Need]:
+        """Answers that have arrived; while the store is out, that is the answer."""
+        status = workspace.status
+        result = self.results.get(workspace.id)
+        answers = result.archives if isinstance(result, ArchivesSeen) else {}
+        op_key = archive_key(workspace.id, status.op_id) if status.op_id is not None else None
+        archive = answers.get(status.archive_key) if status.archive_key is not None else None
+        op_archive = answers.get(op_key) if op_key is not None else None
+        need = replace(
+            need,
+            archive=None if archive is not None else need.archive,
+            op_archive=None if op_archive is not None else need.op_archive,
+        )
+        if self.store.is_out and not need.is_none:
+            if not need.waits:
+                return replace(seen, archive=archive, op_archive=op_archive), Need()
+            archive = ArchiveSeen.UNREACHABLE if need.archive is not None else archive
+            op_archive = ArchiveSeen.UNREACHABLE if need.op_archive is not None else op_archive
+            need = Need()
+        return replace(seen, archive=archive, op_archive=op_archive), need
+
+    def _note_progress(self, workspace: Workspace, jobs: tuple[JobSeen, ...], now: datetime) -> None:
+        """By our clock: a job's own may be wrong."""
+        op_id = workspace.status.op_id
+        job = next((job for job in jobs if job.op_id == op_id), None)
+        if job is None or op_id is None:
+            self._progress.pop(workspace.id, None)
+            return
+        mark = (op_id, (job.progress_at, job.bytes_done, job.files_done, job.state))
+        if self._progress.get(workspace.id) != mark:
+            self._progress[workspace.id] = mark
+            self.deadlines.progressed(workspace.id, op_id, now)
+
+
+def _must_be_sure(workspace: Workspace) -> bool:
+    """Whether somebody relies on that volume being gone, or being there."""
+    if workspace.wish.deleted_at is not None:
+        return workspace.status.home_ctx.volume is not VolumeState.NONE
+    return workspace.status.home_ctx.volume is VolumeState.LIVE

@@ -1,0 +1,82 @@
+"""Asking the archive store, and knowing when it is out.
+
+While it is out nobody but a probe asks it, once in a while, not once per workspace: whoever needs it is told at once
+that it is out. Anything but silence means that it is back.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from uuid import UUID
+
+import structlog
+
+from codehub.coordinator.errands import ArchivesSeen
+from codehub.drivers.base import Archives
+from codehub.model.names import archive_key
+from codehub.model.needs import Depth, Need
+from codehub.model.observation import ArchiveSeen
+from codehub.model.workspace import ArchiveKey, OpId, Workspace, WorkspaceId
+
+log = structlog.get_logger(__name__)
+
+LOOK, VERIFY = "look", "verify"  # lanes
+NOBODY = WorkspaceId(UUID(int=0))
+_NOBODYS = archive_key(NOBODY, OpId(UUID(int=0)))
+SILENT = frozenset({ArchiveSeen.UNREACHABLE, ArchiveSeen.TIMEOUT})
+_PROBE_SECONDS = 1.0
+_LONGEST_PROBE_SECONDS = 15.0
+
+
+class StoreWatch:
+    """The archive store as the controller asks it."""
+
+    def __init__(self, archives: Archives) -> None:
+        self._archives = archives
+        self._probe_at = 0.0
+        self._pause = _PROBE_SECONDS
+        self.is_out = False
+
+    def is_probe_due(self) -> bool:
+        """Whether it is out and was not asked for a while."""
+        return self.is_out and asyncio.get_running_loop().time() >= self._probe_at
+
+    async def probe(self) -> ArchivesSeen:
+        """Ask for something that is not there: any answer will do."""
+        self._probe_at = asyncio.get_running_loop().time() + self._pause
+        self._pause = min(self._pause * 2, _LONGEST_PROBE_SECONDS)
+        self._note(await self._archives.look(_NOBODYS))
+        return ArchivesSeen({})
+
+    async def ask(self, workspace: Workspace, need: Need) -> ArchivesSeen:
+        """Look at what is needed, no more closely than that."""
+        answers: dict[ArchiveKey, ArchiveSeen] = {}
+        for key, depth in wanted(workspace, need).items():
+            look = self._archives.verify if depth is Depth.VERIFY else self._archives.look
+            answers[key] = await look(key)
+            self._note(answers[key])
+        return ArchivesSeen(answers)
+
+    def _note(self, seen: ArchiveSeen) -> None:
+        out = seen in SILENT
+        if out and not self.is_out:
+            log.error("the archive store does not answer; what needs it waits", seen=seen.name)
+        if not out and self.is_out:
+            log.info("the archive store answers again")
+        if not out or not self.is_out:
+            self._probe_at, self._pause = asyncio.get_running_loop().time() + _PROBE_SECONDS, _PROBE_SECONDS * 2
+        self.is_out = out
+
+
+def lane_of(need: Need) -> str:
+    return VERIFY if Depth.VERIFY in (need.archive, need.op_archive) else LOOK
+
+
+def wanted(workspace: Workspace, need: Need) -> Mapping[ArchiveKey, Depth]:
+    """Each key once, as closely as anyone asks for it."""
+    status = workspace.status
+    keys: dict[ArchiveKey, Depth] = {}
+    if need.archive is not None and status.archive_key is not None:
+        keys[status.archive_key] = need.archive
+    if need.op_archive is not None and status.op_id is not None:
+        keys[archive_key(workspace.id, status.op_id)] = need.op_archive
+    return keys
