@@ -112,6 +112,17 @@ async def test_pages_join_up(owner: Connection, controller: Connection, limit: i
     assert swept == sorted(everything)
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+async def test_rows_that_cannot_be_read_end_no_page(owner: Connection, controller: Connection, limit: int) -> None:
+    """A short page means the end: with one bad row in it, everything behind would never be looked at."""
+    ids = sorted([await add_workspace(owner) for _ in range(6)])
+    for number in (0, 2, 3):
+        await change(owner, ids[number], error_reason="OfANewerVersion")
+    readable = [ids[1], ids[4], ids[5]]
+    for page in (needing_work(controller, NOW, limit), sweep(controller, None, limit)):
+        assert [workspace.id for workspace in await page] == readable[:limit]
+
+
 async def test_by_ids(owner: Connection, api: Connection) -> None:
     first, _, third = [await add_workspace(owner) for _ in range(3)]
     found = await by_ids(api, [third, first, WorkspaceId(UUID(int=0))])

@@ -165,7 +165,7 @@ async def test_a_row_that_changes_while_the_write_waits_for_it_is_left_alone(
     contested, free = [await read(owner, await add_workspace(owner)) for _ in range(2)]
     async with await connect_as(database, Role.API) as competitor:
         async with competitor.transaction():
-            assert await wishes.set_desired(competitor, Desired.ARCHIVED, was=contested)
+            assert await wishes.set_desired(competitor, Desired.ARCHIVED, was=contested, asked_by="")
             writing = asyncio.create_task(write_statuses(controller, 0, [started(contested), started(free)]))
             await eventually_async(lambda: is_waiting_for_lock(owner, controller), "the write waits")
         assert await writing == {free.id}

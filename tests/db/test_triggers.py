@@ -32,6 +32,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "standby_ttl_seconds": (61, {SSE}),
     "archive_ttl_seconds": (61, {SSE}),
     "last_access_at": (TIME, set()),
+    "asked_by": ("ada", set()),
     "conditions": ({"policy.healthy": {"status": True}}, {SSE}),
     "phase": ("ARCHIVED", {SSE}),
     "phase_changed_at": (TIME, set()),
@@ -47,7 +48,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "retry_at": (TIME, set()),
     "recover_handled_id": (UUID(int=8), set()),
 }
-QUIET = {"last_access_at", "observed_at"}  # these leave updated_at alone as well
+QUIET = {"last_access_at", "observed_at", "asked_by"}  # these leave updated_at alone as well
 
 
 class Listener:

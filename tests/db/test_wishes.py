@@ -10,8 +10,9 @@ import pytest
 
 from codehub.db.pool import Connection, Role
 from codehub.db.rows import recover_request_json
-from codehub.db.wishes import NewWorkspace, expire, insert, set_desired, touch_access
+from codehub.db.wishes import NewWorkspace, expire, finish_deletions, insert, set_desired, touch_access
 from codehub.model.conditions import Conditions
+from codehub.model.ttl import Transition
 from codehub.model.workspace import (
     ArchiveKey,
     Desired,
@@ -28,6 +29,7 @@ from tests.db.conftest import connect_as
 from tests.db.support import OWNER, add_user, add_workspace, change, read
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+TO_STANDBY = Transition(Desired.STANDBY, NOW, "600 s since it was last used")
 
 
 async def test_a_new_workspace_begins_with_nothing(owner: Connection, api: Connection) -> None:
@@ -43,6 +45,7 @@ async def test_a_new_workspace_begins_with_nothing(owner: Connection, api: Conne
         archive_ttl_seconds=0,
         source_archive=ArchiveKey("k"),
         desired_state=Desired.ARCHIVED,
+        asked_by="user\0 ada",
     )
     made = await insert(api, new)
     assert made == await read(owner, new.id)
@@ -51,6 +54,7 @@ async def test_a_new_workspace_begins_with_nothing(owner: Connection, api: Conne
     assert made.source_archive == "k"
     assert (made.wish.image_ref, made.wish.desired_state) == ("ide", Desired.ARCHIVED)
     assert (made.wish.standby_ttl_seconds, made.wish.archive_ttl_seconds) == (600, 0)
+    assert made.wish.asked_by == "user ada"
     assert (made.status.phase, made.status.operation) == (Phase.PENDING, Operation.NONE)
     assert made.status.conditions == Conditions()
     assert made.status.home_ctx == HomeContext()
@@ -85,28 +89,73 @@ RACES: list[tuple[dict[str, Any], bool, bool]] = [
 async def test_a_wish_is_set_only_on_what_it_was_decided_from(
     owner: Connection, api: Connection, competing: dict[str, Any], wish_loses: bool, ttl_loses: bool
 ) -> None:
-    for write, loses in ((set_desired, wish_loses), (expire, ttl_loses)):
-        was = await read(owner, await add_workspace(owner, phase="RUNNING"))
-        await change(owner, was.id, **competing)
-        assert await write(api, Desired.STANDBY, was=was) != loses
-        assert ((await read(owner, was.id)).wish.desired_state is Desired.STANDBY) != loses
+    was = await read(owner, await add_workspace(owner, phase="RUNNING"))
+    await change(owner, was.id, **competing)
+    assert await set_desired(api, Desired.STANDBY, was=was, asked_by="user ada") != wish_loses
+    wish = (await read(owner, was.id)).wish
+    assert ((wish.desired_state, wish.asked_by) == (Desired.STANDBY, "user ada")) != wish_loses
+
+    was = await read(owner, await add_workspace(owner, phase="RUNNING"))
+    bystander = await read(owner, await add_workspace(owner, phase="RUNNING"))
+    await change(owner, was.id, **competing)
+    expected = {was.id, bystander.id} - ({was.id} if ttl_loses else set())
+    assert await expire(api, [(was, TO_STANDBY), (bystander, TO_STANDBY)]) == len(expected)
+    for each in (was, bystander):
+        wish = (await read(owner, each.id)).wish
+        assert (wish.desired_state is Desired.STANDBY) == (each.id in expected)
+        assert wish.asked_by == ("ttl: 600 s since it was last used" if each.id in expected else "")
+
+
+async def test_each_expires_to_what_its_own_ttl_asks_for(owner: Connection, api: Connection) -> None:
+    running = await read(owner, await add_workspace(owner, phase="RUNNING", last_access_at=NOW))
+    stopped = await read(owner, await add_workspace(owner, phase="STANDBY", desired_state="STANDBY"))
+    assert await expire(api, [(running, TO_STANDBY), (stopped, replace(TO_STANDBY, to=Desired.ARCHIVED))]) == 2
+    assert (await read(owner, running.id)).wish.desired_state is Desired.STANDBY
+    assert (await read(owner, running.id)).wish.last_access_at == NOW
+    assert (await read(owner, stopped.id)).wish.desired_state is Desired.ARCHIVED
+    assert await expire(api, []) == 0
+
+
+# a row that was to be deleted, and whether its deletion is finished
+STEPPING_DOWN: dict[str, tuple[dict[str, Any], bool]] = {
+    "archived": ({"phase": "ARCHIVED"}, True),
+    "empty": ({"phase": "PENDING"}, True),
+    "still has a volume": ({"phase": "STANDBY"}, False),
+    "failed on the way": ({"phase": "ERROR", "error_reason": "Timeout"}, False),
+    "an operation is under way": ({"phase": "ARCHIVED", "operation": "ARCHIVING"}, False),
+    "taken back": ({"phase": "ARCHIVED", "desired_state": "ARCHIVED"}, False),
+    "in the trash": ({"phase": "ARCHIVED", "deleted_at": NOW}, False),
+}
+
+
+@pytest.mark.parametrize("case", STEPPING_DOWN)
+async def test_a_deletion_is_finished_where_it_arrived(owner: Connection, api: Connection, case: str) -> None:
+    columns, finished = STEPPING_DOWN[case]
+    identity = await add_workspace(owner, **{"desired_state": "DELETED", **columns})
+    bystander = await add_workspace(owner, phase="ARCHIVED", desired_state="DELETED")
+    assert await finish_deletions(api, [identity, WorkspaceId(uuid4())]) == finished
+    deleted_at = (await read(owner, identity)).wish.deleted_at
+    assert (deleted_at is not None and deleted_at != NOW) == finished
+    assert (await read(owner, bystander)).wish.deleted_at is None
+    assert await finish_deletions(api, []) == 0
 
 
 async def test_of_two_wishes_one_wins(database: str, owner: Connection) -> None:
     was = await read(owner, await add_workspace(owner, phase="RUNNING"))
     async with await connect_as(database, Role.API) as first, await connect_as(database, Role.API) as second:
         won = await asyncio.gather(
-            set_desired(first, Desired.STANDBY, was=was), set_desired(second, Desired.ARCHIVED, was=was)
+            set_desired(first, Desired.STANDBY, was=was, asked_by=""),
+            set_desired(second, Desired.ARCHIVED, was=was, asked_by=""),
         )
     assert sorted(won) == [False, True]
 
 
 async def test_waking_counts_as_access_and_stopping_does_not(owner: Connection, api: Connection) -> None:
     was = await read(owner, await add_workspace(owner, phase="STANDBY", desired_state="STANDBY"))
-    assert await set_desired(api, Desired.ARCHIVED, was=was)
+    assert await set_desired(api, Desired.ARCHIVED, was=was, asked_by="")
     was = await read(owner, was.id)
     assert was.wish.last_access_at is None
-    assert await set_desired(api, Desired.RUNNING, was=was)
+    assert await set_desired(api, Desired.RUNNING, was=was, asked_by="")
     accessed = (await read(owner, was.id)).wish.last_access_at
     assert accessed is not None
     assert datetime.now(UTC) - accessed < timedelta(minutes=1)
@@ -126,4 +175,4 @@ async def test_access_only_moves_forward(owner: Connection, api: Connection) -> 
 
 async def test_a_wish_for_what_no_longer_exists_fails(owner: Connection, api: Connection) -> None:
     was = await read(owner, await add_workspace(owner))
-    assert not await set_desired(api, Desired.STANDBY, was=replace(was, id=WorkspaceId(uuid4())))
+    assert not await set_desired(api, Desired.STANDBY, was=replace(was, id=WorkspaceId(uuid4())), asked_by="")

@@ -5,7 +5,7 @@ All of them page by id: give the last id of one page as `after` to get the next.
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -70,11 +70,14 @@ ORDER BY phase_changed_at LIMIT %s
 
 
 async def needing_work(
-    conn: Connection, now: datetime, limit: int, after: WorkspaceId = _BEFORE_ALL
+    conn: Connection, now: datetime, limit: int, after: WorkspaceId | None = None
 ) -> Sequence[Workspace]:
     """Workspaces with a wish, an operation, a deletion or a recovery to attend to."""
-    cursor = await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after})
-    return await _mapped(cursor)
+
+    async def page(after: WorkspaceId, limit: int) -> AsyncCursor[TupleRow]:
+        return await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after})
+
+    return await _paged(page, after, limit)
 
 
 async def sweep(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequence[Workspace]:
@@ -82,26 +85,45 @@ async def sweep(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequ
 
     A slice shorter than `limit` is the last one: begin again with None.
     """
-    cursor = await conn.execute(SWEEP, [after or _BEFORE_ALL, limit])
-    return await _mapped(cursor)
+
+    async def page(after: WorkspaceId, limit: int) -> AsyncCursor[TupleRow]:
+        return await conn.execute(SWEEP, [after, limit])
+
+    return await _paged(page, after, limit)
 
 
 async def by_ids(conn: Connection, ids: Collection[WorkspaceId]) -> Sequence[Workspace]:
     """These workspaces, as far as they exist."""
     cursor = await conn.execute(BY_IDS, [list(ids)])
-    return await _mapped(cursor)
+    return _mapped(await cursor.fetchall())
 
 
 async def ttl_candidates(conn: Connection, limit: int) -> Sequence[Workspace]:
     """Workspaces whose TTL has run out by the database's clock, longest in their phase first (SPEC section 7)."""
     cursor = await conn.execute(TTL_CANDIDATES, [limit])
-    return await _mapped(cursor)
+    return _mapped(await cursor.fetchall())
 
 
-async def _mapped(cursor: AsyncCursor[TupleRow]) -> Sequence[Workspace]:
+async def _paged(
+    page: Callable[[WorkspaceId, int], Awaitable[AsyncCursor[TupleRow]]], after: WorkspaceId | None, limit: int
+) -> Sequence[Workspace]:
+    """A short page means that there is no more, so the places of unreadable rows are filled from what follows them."""
+    found: list[Workspace] = []
+    last = after or _BEFORE_ALL
+    while len(found) < limit:
+        asked = limit - len(found)
+        rows = await (await page(last, asked)).fetchall()
+        found += _mapped(rows)
+        if len(rows) < asked:
+            break
+        last = WorkspaceId(rows[-1][0])
+    return found
+
+
+def _mapped(rows: Iterable[TupleRow]) -> list[Workspace]:
     """A row that this version cannot read (a newer one wrote it) is left alone; the others are not held up by it."""
     found = []
-    async for row in cursor:
+    for row in rows:
         try:
             found.append(workspace_of(row))
         except (ValueError, KeyError, TypeError) as error:

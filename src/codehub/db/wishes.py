@@ -4,15 +4,18 @@ A wish is set by compare-and-set on what it was decided from; False means that s
 caller reads and decides again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from psycopg.sql import SQL
+from psycopg.types.json import Jsonb
 
 from codehub.db.pool import Connection
-from codehub.db.rows import COLUMNS, workspace_of
+from codehub.db.rows import COLUMNS, storable, workspace_of
 from codehub.model.names import volume_name
+from codehub.model.ttl import Transition
 from codehub.model.workspace import (
     ArchiveKey,
     Desired,
@@ -40,35 +43,59 @@ class NewWorkspace:
     memo: str | None = None
     source_archive: ArchiveKey | None = None
     desired_state: Desired = Desired.RUNNING
+    asked_by: str = ""
 
 
 INSERT = SQL("""
 INSERT INTO workspaces (
     id, owner_user_id, instance_backend, storage_backend, home_store_key, source_archive, name, description, memo,
-    image_ref, desired_state, standby_ttl_seconds, archive_ttl_seconds)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    image_ref, desired_state, standby_ttl_seconds, archive_ttl_seconds, asked_by)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 RETURNING {COLUMNS}
 """).format(COLUMNS=COLUMNS)
 
 # Starting counts as access, or a workspace that was idle for long would be stopped again at once.
 SET_DESIRED = SQL("""
 UPDATE workspaces
-SET desired_state = %(desired)s::workspace_state,
+SET desired_state = %(desired)s::workspace_state, asked_by = %(asked_by)s,
     last_access_at = CASE WHEN %(desired)s = 'RUNNING' THEN greatest(last_access_at, now()) ELSE last_access_at END
 WHERE id = %(id)s AND desired_state = %(desired_was)s AND operation = %(operation_was)s AND phase = %(phase_was)s
   AND deleted_at IS NOT DISTINCT FROM %(deleted_was)s::timestamptz
 """)
 
-# A TTL also loses to any activity, keep-awake or change of the TTL that arrived since it read the row.
-EXPIRE = SQL("""
-{SET_DESIRED}
-  AND last_access_at IS NOT DISTINCT FROM %(accessed_was)s::timestamptz
-  AND keep_awake_until IS NOT DISTINCT FROM %(awake_was)s::timestamptz
-  AND phase_changed_at = %(phase_changed_was)s
-  AND standby_ttl_seconds = %(standby_ttl_was)s AND archive_ttl_seconds = %(archive_ttl_was)s
-""").format(SET_DESIRED=SET_DESIRED)
+# A TTL also loses to any activity, keep-awake or change of the TTL that arrived since it read the row. The rows are
+# locked in the order of their ids, like every bulk write, so that two of them cannot deadlock.
+EXPIRE = """
+WITH given AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(%(expired)s) AS expired (
+        id uuid, desired workspace_state, asked_by text, desired_was workspace_state,
+        operation_was workspace_operation, phase_was workspace_state, deleted_was timestamptz,
+        accessed_was timestamptz, awake_was timestamptz, phase_changed_was timestamptz, standby_ttl_was integer,
+        archive_ttl_was integer)
+), locked AS MATERIALIZED (
+    SELECT given.* FROM workspaces w JOIN given USING (id) ORDER BY w.id FOR NO KEY UPDATE OF w
+)
+UPDATE workspaces w SET desired_state = locked.desired, asked_by = locked.asked_by
+FROM locked
+WHERE w.id = locked.id AND w.desired_state = locked.desired_was AND w.operation = locked.operation_was
+  AND w.phase = locked.phase_was AND w.deleted_at IS NOT DISTINCT FROM locked.deleted_was
+  AND w.last_access_at IS NOT DISTINCT FROM locked.accessed_was
+  AND w.keep_awake_until IS NOT DISTINCT FROM locked.awake_was
+  AND w.phase_changed_at = locked.phase_changed_was
+  AND w.standby_ttl_seconds = locked.standby_ttl_was AND w.archive_ttl_seconds = locked.archive_ttl_was
+"""
 
-# The rows are locked in the order of their ids, like every bulk write, so that two of them cannot deadlock.
+# A workspace that steps down for its deletion has arrived: nothing is left to archive.
+FINISH_DELETIONS = """
+WITH locked AS MATERIALIZED (
+    SELECT id FROM workspaces WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE workspaces w SET deleted_at = now()
+FROM locked
+WHERE w.id = locked.id AND w.desired_state = 'DELETED' AND w.phase IN ('ARCHIVED', 'PENDING')
+  AND w.operation = 'NONE' AND w.deleted_at IS NULL
+"""
+
 TOUCH_ACCESS = """
 WITH visited AS MATERIALIZED (
     SELECT id, least(at, now()) AS at  -- a proxy's clock may be ahead; ours decides
@@ -87,23 +114,40 @@ async def insert(conn: Connection, new: NewWorkspace) -> Workspace:
     values = [
         new.id, new.owner_user_id, new.instance_backend.value, new.storage_backend.value, volume_name(new.id),
         new.source_archive, new.name, new.description, new.memo, new.image_ref, new.desired_state.value,
-        new.standby_ttl_seconds, new.archive_ttl_seconds,
+        new.standby_ttl_seconds, new.archive_ttl_seconds, storable(new.asked_by),
     ]  # fmt: skip
     row = await (await conn.execute(INSERT, values)).fetchone()
     assert row is not None
     return workspace_of(row)
 
 
-async def set_desired(conn: Connection, desired: Desired, *, was: Workspace) -> bool:
+async def set_desired(conn: Connection, desired: Desired, *, was: Workspace, asked_by: str) -> bool:
     """Wish for `desired`, unless wish, operation, phase or deletion is no longer what it was."""
-    cursor = await conn.execute(SET_DESIRED, _expectations(desired, was))
+    cursor = await conn.execute(
+        SET_DESIRED,
+        {
+            "id": was.id,
+            "desired": desired.value,
+            "asked_by": storable(asked_by),
+            "desired_was": was.wish.desired_state.value,
+            "operation_was": was.status.operation.value,
+            "phase_was": was.status.phase.value,
+            "deleted_was": was.wish.deleted_at,
+        },
+    )
     return cursor.rowcount == 1
 
 
-async def expire(conn: Connection, desired: Desired, *, was: Workspace) -> bool:
-    """`set_desired` for a TTL: anything that would put it off wins."""
-    cursor = await conn.execute(EXPIRE, _expectations(desired, was))
-    return cursor.rowcount == 1
+async def expire(conn: Connection, expired: Sequence[tuple[Workspace, Transition]]) -> int:
+    """Set what TTLs ask for, in one statement; anything that would put one off wins. Rows changed."""
+    cursor = await conn.execute(EXPIRE, {"expired": Jsonb([expired_json(*each) for each in expired])})
+    return cursor.rowcount
+
+
+async def finish_deletions(conn: Connection, ids: Collection[WorkspaceId]) -> int:
+    """Put those in the trash that have stepped down for it; others are left alone. Rows changed."""
+    cursor = await conn.execute(FINISH_DELETIONS, [list(ids)])
+    return cursor.rowcount
 
 
 async def touch_access(conn: Connection, visits: Mapping[WorkspaceId, datetime]) -> int:
@@ -112,18 +156,24 @@ async def touch_access(conn: Connection, visits: Mapping[WorkspaceId, datetime])
     return cursor.rowcount
 
 
-def _expectations(desired: Desired, was: Workspace) -> dict[str, object]:
+def expired_json(was: Workspace, transition: Transition) -> dict[str, Any]:
+    """One element of EXPIRE's array: the row as it was read, and what to make of it."""
     wish, status = was.wish, was.status
     return {
-        "id": was.id,
-        "desired": desired.value,
-        "desired_was": wish.desired_state.value,
-        "operation_was": status.operation.value,
-        "phase_was": status.phase.value,
-        "deleted_was": wish.deleted_at,
-        "accessed_was": wish.last_access_at,
-        "awake_was": wish.keep_awake_until,
-        "phase_changed_was": status.phase_changed_at,
+        "id": str(was.id),
+        "desired": transition.to,
+        "asked_by": f"ttl: {transition.because}",
+        "desired_was": wish.desired_state,
+        "operation_was": status.operation,
+        "phase_was": status.phase,
+        "deleted_was": _iso(wish.deleted_at),
+        "accessed_was": _iso(wish.last_access_at),
+        "awake_was": _iso(wish.keep_awake_until),
+        "phase_changed_was": _iso(status.phase_changed_at),
         "standby_ttl_was": wish.standby_ttl_seconds,
         "archive_ttl_was": wish.archive_ttl_seconds,
     }
+
+
+def _iso(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()

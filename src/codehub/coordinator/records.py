@@ -1,0 +1,73 @@
+"""PostgreSQL behind the coordinator's ports: each call is one transaction, under the role that owns what it writes.
+
+What the controller owns is written here; what the service layer owns is asked of the services. Unavailable when the
+database does not answer in time; no other trouble of the database's gets out but StaleLeader.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from codehub.coordinator.ports import Asked, Expiration, Reading
+from codehub.db import archives, clock, reads
+from codehub.db.commits import commit_statuses
+from codehub.db.pool import Pool, connection
+from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
+from codehub.model.gc import KnownWorkspace
+from codehub.model.workspace import WorkspaceId
+from codehub.services import deletion, expiry
+
+
+class DatabaseRecords:
+    """Implements ports.Records, IdleRecords, ArchiveRecords and HistoryRecords."""
+
+    def __init__(self, controller_pool: Pool, api_pool: Pool) -> None:
+        self._controller = controller_pool
+        self._api = api_pool
+
+    async def read(self, asked: Asked) -> Reading:
+        async with connection(self._controller) as conn:
+            now = await clock.now(conn)
+            return Reading(
+                now=now,
+                needing=await reads.needing_work(conn, now, asked.limit, asked.after) if asked.limit else (),
+                swept=await reads.sweep(conn, asked.sweep_after, asked.sweep_limit) if asked.sweep_limit else (),
+                named=await reads.by_ids(conn, asked.ids) if asked.ids else (),
+            )
+
+    async def commit(
+        self, epoch: int, changes: Sequence[StatusChange], history: Iterable[HistoryEntry]
+    ) -> set[WorkspaceId]:
+        """Rows that the database refuses are logged and left out; they cost the others nothing."""
+        async with connection(self._controller) as conn:
+            return await commit_statuses(conn, epoch, changes, history)
+
+    async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
+        return await deletion.finish(self._api, ids) if ids else 0
+
+    async def due(self, limit: int) -> Sequence[Expiration]:
+        return [Expiration(was, transition) for was, transition in await expiry.due(self._api, limit)]
+
+    async def expire(self, expirations: Sequence[Expiration]) -> int:
+        if not expirations:
+            return 0
+        return await expiry.expire(self._api, [(each.was, each.transition) for each in expirations])
+
+    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
+        return await expiry.record_visits(self._api, visits) if visits else 0
+
+    async def now(self) -> datetime:
+        async with connection(self._controller) as conn:
+            return await clock.now(conn)
+
+    async def known(self, after: WorkspaceId | None, limit: int) -> Sequence[KnownWorkspace]:
+        async with connection(self._controller) as conn:
+            return await archives.known(conn, after, limit)
+
+    async def known_of(self, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:
+        async with connection(self._controller) as conn:
+            return await archives.known_of(conn, ids, keys)
+
+    async def prune_history(self, older_than: timedelta, limit: int) -> int:
+        """Forget up to `limit` of the oldest lines of history that are older than that; how many."""
+        async with connection(self._controller) as conn:
+            return await prune_history(conn, await clock.now(conn) - older_than, limit)
