@@ -36,7 +36,8 @@ class Codehub:
     def __init__(self, data: Path, output: Path, **settings: str) -> None:
         self.data = data
         self.output = output
-        given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", **settings}
+        # The tiny workspace: what people get would be downloaded first.
+        given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", **settings}
         with output.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "codehub", "up"],
@@ -96,7 +97,7 @@ def failing(*arguments: str, **settings: str) -> tuple[int, list[str]]:
     """Run a command that ends by itself: its exit code and the lines it wrote to standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "codehub", *arguments],
-        env=environment(**settings),
+        env=environment(**{"CODEHUB_IMAGES": "test", **settings}),
         capture_output=True,
         text=True,
         timeout=60,

@@ -95,6 +95,23 @@ def test_wrong_settings_one_line_each(place: Path) -> None:
     assert not (place / "d").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ARCHIVE_URL", "ftp://x"), ("CODEHUB_IMAGES", "emacs"), ("DOCKER_HOST", "ssh://me@there")],
+)
+def test_a_setting_that_only_a_driver_can_judge(data: Path, name: str, value: str) -> None:
+    settings = {"CODEHUB_BACKENDS": "docker", "CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", name: value}
+    assert refused("up", code=2, **settings).startswith(f"codehub: {name}={value}: ")
+
+
+def test_homes_whose_disk_is_not_mounted(data: Path) -> None:
+    (data / "workspaces").rename(data / "away")
+    line = refused("up", CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0")
+    assert str(data / "workspaces") in line
+    assert "Is its disk mounted?" in line
+    assert not (data / "workspaces").exists()
+
+
 def test_migrate_without_a_database() -> None:
     assert "DATABASE_URL is not set" in refused("migrate")
 

@@ -1,7 +1,9 @@
 """`codehub up` on real servers: it starts, answers, stops, and survives being killed."""
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,7 +25,8 @@ def data(place: Path, used_data: Path) -> Path:
 def test_a_first_start_ends_with_a_url_that_answers(place: Path) -> None:
     with running(place / "d", place / "out") as codehub:
         assert codehub.get("/healthz") == (200, "ok\n")
-        assert codehub.dependencies() == {"postgresql": {"state": "up"}, "redis": {"state": "up"}}
+        states = {name: found["state"] for name, found in codehub.dependencies().items()}
+        assert states == dict.fromkeys(("postgresql", "redis", "archives", "process"), "up")
         assert "<h1>CodeHub" in codehub.get("/")[1]
         assert "first start only" in codehub.printed, "progress is shown"
 
@@ -49,7 +52,7 @@ def test_a_signal_during_the_start_stops_it_too(place: Path, moment: str) -> Non
 
 
 def test_a_terminal_that_went_away_does_not_keep_it_from_stopping(data: Path) -> None:
-    settings = environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0")
+    settings = environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0", CODEHUB_IMAGES="test")
     command = [sys.executable, "-m", "codehub", "up"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=settings) as process:
         assert process.stdout
@@ -120,3 +123,56 @@ def test_two_data_directories_run_side_by_side(data: Path, place: Path, used_dat
         assert one.is_ready()
         assert two.is_ready()
         assert one.url != two.url
+
+
+def test_it_says_how_isolated_workspaces_are_and_what_to_do(data: Path, place: Path) -> None:
+    with running(data, place / "out", PROCESS_SANDBOX="off") as codehub:
+        assert codehub.is_ready(), "weak is not down"
+        assert "WARNING: workspaces run without a sandbox" in codehub.printed
+        assert "→ Remove PROCESS_SANDBOX=off." in codehub.printed
+        found = json.loads(codehub.get("/readyz")[1])
+        assert "without a sandbox" in found["dependencies"]["process"]["detail"]
+        assert "without a sandbox" in found["isolation"]["process"][0]
+        assert "without a sandbox" in codehub.get("/")[1]
+
+
+def test_what_is_out_at_the_start_is_reported_and_nothing_else_stops(data: Path, place: Path) -> None:
+    away = {"ARCHIVE_URL": "s3://bucket", "S3_ENDPOINT": "http://127.0.0.1:1", "S3_ACCESS_KEY_ID": "me"}
+    away |= {"S3_SECRET_ACCESS_KEY": "hunter2", "DOCKER_HOST": f"unix://{place}/nothing"}
+    with running(data, place / "out", CODEHUB_BACKENDS="process,docker", **away) as codehub:
+        found = codehub.dependencies()
+        assert {name for name, state in found.items() if state["state"] == "down"} == {"archives", "docker"}
+        assert "cannot be reached" in found["archives"]["detail"]
+        assert "docker does not work yet" in codehub.printed
+        assert codehub.get("/healthz")[0] == 200
+        assert "hunter2" not in codehub.printed + str(found)
+        assert codehub.stop() == 0
+
+
+def offline(place: Path) -> dict[str, str]:
+    """Nothing can be downloaded, and nothing was before."""
+    return {"HTTPS_PROXY": "http://127.0.0.1:1", "ALL_PROXY": "http://127.0.0.1:1", "UV_CACHE_DIR": str(place / "uv"),
+            "UV_HTTP_RETRIES": "0", "UV_INDEX_URL": "https://127.0.0.1:1/simple",
+            "UV_NO_CONFIG": "1", "UV_FIND_LINKS": ""}  # fmt: skip
+
+
+def test_an_ide_that_cannot_be_downloaded_is_a_warning(data: Path, place: Path) -> None:
+    with running(data, place / "out", CODEHUB_IMAGES="jupyterlab", **offline(place)) as codehub:
+        assert codehub.is_ready()
+        assert "WARNING: jupyterlab was not installed: It cannot be downloaded" in codehub.printed
+        assert "codehub ide install jupyterlab" in codehub.printed
+    assert not (data / "ide/jupyterlab").exists()
+
+
+def test_a_signal_while_an_ide_is_installed_stops_everything(data: Path, place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # an index that takes connections and never answers
+        settings = offline(place) | {"HTTPS_PROXY": "", "ALL_PROXY": ""}
+        settings["UV_INDEX_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        with running(data, place / "out", CODEHUB_IMAGES="jupyterlab", **settings) as codehub:
+            connection, _ = silent.accept()
+            with connection:
+                assert codehub.stop() == 0
+        assert codehub.printed.rstrip().endswith("Stopped.")
+        assert "Traceback" not in codehub.printed
+    assert not (data / "ide/jupyterlab").exists()
+    assert processes_at(place) == []

@@ -21,6 +21,10 @@ async def down() -> None:
     raise Unavailable("It does not answer.", "Start it.")
 
 
+async def warned() -> str:
+    return "It could be better: <b>mend it</b>."
+
+
 async def silent() -> None:
     await asyncio.Event().wait()
 
@@ -52,6 +56,26 @@ async def test_ready_when_every_dependency_answers(client: httpx.AsyncClient) ->
     answer = await client.get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["dependencies"] == {"postgresql": {"state": "up"}, "redis": {"state": "up"}}
+
+
+async def test_up_with_a_warning_is_ready(client: httpx.AsyncClient, checks: dict[str, health.Check]) -> None:
+    checks["redis"] = warned
+    answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "ready"
+    assert answer.json()["dependencies"]["redis"] == {"state": "up", "detail": "It could be better: <b>mend it</b>."}
+    page = (await client.get("/")).text
+    assert "Everything it needs is running." in page
+    assert "It could be better: &lt;b&gt;mend it&lt;/b&gt;." in page
+
+
+async def test_how_workspaces_are_kept_apart_is_told_as_it_is_now(checks: dict[str, health.Check]) -> None:
+    told = {"process": ["In a sandbox."]}
+    transport = httpx.ASGITransport(create_app(checks, Metrics(), lambda: told))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.get("/readyz")).json()["isolation"] == {"process": ["In a sandbox."]}
+        told["process"] = ["Not any more."]
+        assert (await client.get("/readyz")).json()["isolation"] == {"process": ["Not any more."]}
 
 
 async def test_not_ready_says_which_dependency_and_what_to_do(
@@ -121,7 +145,9 @@ async def test_the_first_page_answers_and_shows_the_state(
 ) -> None:
     assert "Everything it needs is running." in (await client.get("/")).text
     checks["redis"] = down
-    assert "redis: down" in (await client.get("/")).text
+    page = (await client.get("/")).text
+    assert "redis: down" in page
+    assert "It does not answer. Start it." in page
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,28 @@
 Works beside a running CodeHub, which offers what is installed from then on.
 """
 
+import asyncio
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import structlog
 import typer
 
 from codehub.config import Settings
 from codehub.drivers.ide import IDES
+from codehub.drivers.images import for_processes
 from codehub.drivers.load import ide_folder
 from codehub.drivers.process.install import RECIPES, install
 from codehub.drivers.process.programs import READY, is_installed
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.errors import StartError
+from codehub.model.workspace import InstanceBackend
+
+FIRST = "jupyterlab"  # seconds to install; the others take minutes
+
+log = structlog.get_logger(__name__)
 
 
 def install_one(settings: Settings, name: str) -> None:
@@ -28,6 +38,28 @@ def install_one(settings: Settings, name: str) -> None:
     started = time.monotonic()
     install(name, ides, typer.echo)
     typer.echo(f"{name} is installed ({time.monotonic() - started:.0f} s).")
+
+
+async def install_first(settings: Settings, data_dir: Path, say: Callable[[str], None]) -> None:
+    """For a first start: one IDE, if the settings offer it. A failure is a warning: what else there is can be used."""
+    ides = ide_folder(data_dir)
+    if InstanceBackend.PROCESS not in settings.backends.enabled or (ides / FIRST / READY).exists():
+        return
+    if FIRST not in for_processes(settings.backends.image_of).ides:
+        return
+    stop = threading.Event()
+    work = asyncio.create_task(asyncio.to_thread(install, FIRST, ides, say, stop))
+    try:
+        await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.gather(work, return_exceptions=True)
+        raise
+    except StartError as error:
+        log.warning("an IDE was not installed", ide=FIRST, why=str(error))
+        say(f"WARNING: {FIRST} was not installed: {error}\n    → Then: codehub ide install {FIRST}")
+    else:
+        say(f"{FIRST} is installed.")
 
 
 def listing(settings: Settings) -> str:

@@ -1,7 +1,8 @@
 """`codehub up`: everything on one machine, in one process, with servers of its own.
 
-Order of start: the port (a port in use costs nothing), the data directory, the servers, the migrations, HTTP. Stopping
-goes the other way, on Ctrl-C or SIGTERM, at any moment of the start too; what is left behind is data, never a process.
+Order of start: the port (a port in use costs nothing), the data directory, the drivers, the servers, the migrations, a
+first IDE, HTTP. Stopping goes the other way, on Ctrl-C or SIGTERM, at any moment of the start too. What is left behind
+is data and the workspaces that run, which the next start finds again.
 """
 
 import asyncio
@@ -18,20 +19,25 @@ import uvloop
 from pydantic import SecretStr
 
 from codehub import __version__
+from codehub.cli import ide
+from codehub.cli.isolation import described
 from codehub.config import Settings
 from codehub.db import migrate
 from codehub.db.pool import Role, open_pool
 from codehub.db.pool import ping as ping_database
+from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
 from codehub.metrics import Metrics
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.app import create_app
-from codehub.web.health import Check
+from codehub.web.health import Check, look_at
 from codehub.web.server import listen, serve, url_of
 
 log = structlog.get_logger(__name__)
+
+FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
 
 
 def run(settings: Settings) -> None:
@@ -67,18 +73,25 @@ async def _up(settings: Settings) -> None:
         contextlib.closing(listen(settings.server.host, settings.server.port)) as listener,
         DataDir.open(settings.server.data_dir or default_data_dir()) as data_dir,
     ):
-        async with _dependencies(settings, data_dir) as dependencies:
+        async with (
+            open_drivers(settings, data_dir.path) as drivers,
+            _dependencies(settings, data_dir, drivers) as dependencies,
+            _first_ide(settings, data_dir),
+        ):
+            for line in described(drivers.isolation(), await look_at(drivers.checks)):
+                _say(line)
             await _serve(dependencies, listener, data_dir)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dependencies:
     checks: dict[str, Check]
+    drivers: Drivers
     failed: Callable[[], "asyncio.Future[None]"]
 
 
 @contextlib.asynccontextmanager
-async def _dependencies(settings: Settings, data_dir: DataDir) -> AsyncIterator[_Dependencies]:
+async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers) -> AsyncIterator[_Dependencies]:
     external_database, external_redis = _url(settings.database.url), _url(settings.redis.url)
     embedded = EmbeddedServers(
         data_dir,
@@ -101,8 +114,25 @@ async def _dependencies(settings: Settings, data_dir: DataDir) -> AsyncIterator[
             checks: dict[str, Check] = {
                 "postgresql": lambda: ping_database(pool),
                 "redis": lambda: ping_redis(redis),
+                **drivers.checks,
             }
-            yield _Dependencies(checks, lambda: asyncio.ensure_future(servers.failed()))
+            yield _Dependencies(checks, drivers, lambda: asyncio.ensure_future(servers.failed()))
+
+
+@contextlib.asynccontextmanager
+async def _first_ide(settings: Settings, data_dir: DataDir) -> AsyncIterator[None]:
+    """Goes on when it is there, or has failed, or takes too long; then it is installed beside everything else."""
+    installing = asyncio.create_task(ide.install_first(settings, data_dir.path, _say))
+    try:
+        done, _ = await asyncio.wait({installing}, timeout=FIRST_IDE_SECONDS)
+        if not done:
+            _say("This takes long; CodeHub starts meanwhile.")
+        for task in done:
+            task.result()
+        yield
+    finally:
+        installing.cancel()
+        await asyncio.gather(installing, return_exceptions=True)
 
 
 async def _migrate(database_url: str) -> None:
@@ -120,7 +150,7 @@ async def _migrate(database_url: str) -> None:
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
     url = url_of(listener)
     data_dir.publish_url(url)
-    app = create_app(dependencies.checks, Metrics())
+    app = create_app(dependencies.checks, Metrics(), dependencies.drivers.isolation)
     serving = asyncio.create_task(serve(app, listener))
     failing = dependencies.failed()
     _announce(url, data_dir)

@@ -24,8 +24,8 @@ from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.programs import is_installed
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 
-FIRST_ATTEMPT_SECONDS = 10.0
-STORE = "archive store"
+FIRST_ATTEMPT_SECONDS = 5.0
+STORE = "archives"  # its name among the checks
 
 _NOBODY = WorkspaceId(UUID(int=0))
 
@@ -209,4 +209,4 @@ def _check_of(
 
 def warnings_in(isolation: Sequence[str]) -> list[str]:
     """What does not keep workspaces apart."""
-    return [line for line in isolation if line.startswith("WARNING") or " NOT " in line]
+    return [line.removeprefix("WARNING: ") for line in isolation if line.startswith("WARNING") or " NOT " in line]

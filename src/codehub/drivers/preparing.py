@@ -50,7 +50,8 @@ class Preparing:
             log.exception("not ready", what=self._name)
         else:
             self._trouble = None
-            log.info("ready", what=self._name)
+            if self.tried.is_set():
+                log.info("ready now", what=self._name)
         finally:
             self.tried.set()
         return self._trouble is None

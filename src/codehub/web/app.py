@@ -1,10 +1,11 @@
-"""The HTTP application: /healthz (alive), /readyz (each dependency with its state), /metrics, and a first page.
+"""The HTTP application: /healthz (alive), /readyz (dependencies, and how workspaces are kept apart), /metrics, a page.
 
 An error never shows a stack trace: it is one shape, `{"error": {"code", "message"}}`, and the cause is in the log.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
@@ -35,19 +36,24 @@ _PAGE = """<!doctype html>
 :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
 main {{ max-width: 32rem; margin: 15vh auto; padding: 0 1.5rem }}
 .up {{ color: light-dark(#0a7d32, #4cc38a) }} .down {{ color: light-dark(#b3261e, #ff8f87) }}
-ul {{ list-style: none; padding: 0 }} li {{ margin: .3rem 0 }}
+.warned {{ color: light-dark(#8a5a00, #e8b84a) }}
+ul {{ list-style: none; padding: 0 }} li {{ margin: .3rem 0 }} small {{ display: block; margin-left: 1.2rem }}
 </style>
 <main><h1>CodeHub {version}</h1><p>{summary}</p><ul>{rows}</ul></main>
 </html>
 """
 
 
-def create_app(checks: Mapping[str, Check], metrics: Metrics) -> FastAPI:
-    """The application over the given dependencies."""
+Isolation = Callable[[], Mapping[str, Sequence[str]]]
+
+
+def create_app(checks: Mapping[str, Check], metrics: Metrics, isolation: Isolation = dict) -> FastAPI:
+    """The application over the given dependencies; `isolation` says for each backend what keeps workspaces apart."""
     app = FastAPI(
         title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
     app.state.checks = checks
+    app.state.isolation = isolation
     app.state.metrics = metrics
     app.middleware("http")(_observe)
     app.add_exception_handler(HTTPException, _http_error)
@@ -68,14 +74,19 @@ async def healthz() -> str:
 
 
 async def readyz(request: Request) -> JSONResponse:
-    """Ready: every dependency answers; 503 and the reason when one does not."""
+    """Ready: every dependency answers; 503 and the reason when one does not. One that answers may have a warning."""
     states = await _look(request)
     ready = all(state.up for state in states.values())
     dependencies = {
-        name: {"state": "up"} if state.up else {"state": "down", "detail": state.detail}
+        name: {"state": "up" if state.up else "down"} | ({"detail": state.detail} if state.detail else {})
         for name, state in states.items()
     }
-    body = {"status": "ready" if ready else "not ready", "version": __version__, "dependencies": dependencies}
+    body = {
+        "status": "ready" if ready else "not ready",
+        "version": __version__,
+        "dependencies": dependencies,
+        "isolation": {name: list(lines) for name, lines in request.app.state.isolation().items()},
+    }
     return JSONResponse(body, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -90,13 +101,16 @@ async def first_page(request: Request) -> HTMLResponse:
     """A page for whoever follows the printed URL."""
     states = await _look(request)
     ready = all(state.up for state in states.values())
-    rows = "".join(
-        f'<li><span class="{"up" if state.up else "down"}">{"●" if state.up else "○"}</span> {name}: '
-        f"{'up' if state.up else 'down'}</li>"
-        for name, state in states.items()
-    )
+    rows = "".join(_row(name, state) for name, state in states.items())
     summary = "Everything it needs is running." if ready else "Something it needs is not running: see /readyz."
     return HTMLResponse(_PAGE.format(version=__version__, summary=summary, rows=rows))
+
+
+def _row(name: str, state: DependencyState) -> str:
+    look = "down" if not state.up else "warned" if state.detail else "up"
+    detail = f"<small>{escape(state.detail)}</small>" if state.detail else ""
+    mark, word = ("●", "up") if state.up else ("○", "down")
+    return f'<li><span class="{look}">{mark}</span> {escape(name)}: {word}{detail}</li>'
 
 
 async def _look(request: Request) -> dict[str, DependencyState]:

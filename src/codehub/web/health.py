@@ -15,12 +15,13 @@ log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 2.0
 
-Check = Callable[[], Awaitable[None]]
+# Returns when it works, with a warning or None; raises what is wrong.
+Check = Callable[[], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class DependencyState:
-    """One dependency; `detail` says what is wrong and what to do."""
+    """One dependency; `detail` says what is wrong and what to do. One that is up may have a warning there."""
 
     up: bool
     detail: str = ""
@@ -36,7 +37,7 @@ async def look_at(checks: Mapping[str, Check]) -> dict[str, DependencyState]:
 async def _state_of(check: Check) -> DependencyState:
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            await check()
+            warning = await check()
     except TimeoutError:
         return DependencyState(up=False, detail=f"No answer within {CHECK_SECONDS:g} s.")
     except CodeHubError as error:
@@ -44,4 +45,4 @@ async def _state_of(check: Check) -> DependencyState:
     except Exception:  # a check that breaks says "down", never "I do not know"
         log.exception("a health check failed")
         return DependencyState(up=False, detail="It could not be checked; the log has the details.")
-    return DependencyState(up=True)
+    return DependencyState(up=True, detail=warning or "")
