@@ -10,7 +10,8 @@ import pytest
 
 from codehub.storage_job.marker import ATTRIBUTE
 from codehub.storage_job.protocol import Corrupted, Exit
-from tests.storage_job.homes import Hostile, make_hostile_archives, snapshot
+from tests.storage_job.homes import snapshot
+from tests.storage_job.hostile import Hostile, make_hostile_archives
 from tests.storage_job.job import Store, run, run_here
 
 NAMES = [hostile.name for hostile in make_hostile_archives("/outside")]

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from codehub.storage_job.marker import ATTRIBUTE
-from tests.storage_job.homes import Picture, make_nasty_home, meta_of, snapshot
+from tests.storage_job.homes import Picture, make_nasty_home, snapshot
+from tests.storage_job.hostile import meta_of
 from tests.storage_job.job import Store, done, restored_from, run, run_here
 
-POINTS = 26  # of each verb, spread evenly, besides those around every call that decides something
+POINTS = 46  # of each verb, spread evenly, besides those around every call that decides something
 
 
 def command(when: str, into: Path | None = None) -> list[str]:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
@@ -14,7 +13,7 @@ import pytest
 from codehub.storage_job.main import Reporter, receive
 from codehub.storage_job.protocol import BadRequest, Exit, parse_request
 from tests.storage_job.homes import make_nasty_home, snapshot
-from tests.storage_job.job import COMMAND, REPOSITORY, Store, done, encoded, ended, restored_from, run, start
+from tests.storage_job.job import COMMAND, REPOSITORY, Store, encoded, ended, restored_from, run, start
 from tests.support import eventually, short_folder
 
 
@@ -80,6 +79,24 @@ def test_the_result_file_changes_only_with_progress(tmp_path: Path, store: Store
     assert result.stat().st_ino == second.st_ino, "nothing moved, nothing is written"
 
 
+def test_a_result_that_cannot_be_written_is_no_success(tmp_path: Path, store: Store) -> None:
+    """Whoever reads the result file would wait for ever; run again it has nothing left to do."""
+    home = tmp_path / "home"
+    home.mkdir()
+    request = store.request("archive", home)
+    child = subprocess.run(
+        COMMAND,
+        input=encoded({**request, "result_path": str(tmp_path / "missing" / "result")}),
+        capture_output=True,
+        cwd=REPOSITORY,
+        check=False,
+    )
+    assert child.returncode == Exit.RETRY
+    assert b"result" in child.stderr
+    assert b"Traceback" not in child.stderr
+    assert run(request).result["skipped"] is True
+
+
 def test_nobody_listens(tmp_path: Path, store: Store) -> None:
     """Whoever started it is gone; the work is done all the same."""
     home = tmp_path / "home"
@@ -112,24 +129,6 @@ RUN = (
 )
 
 
-def test_a_maker_that_dies_fails_the_try(tmp_path: Path, store: Store) -> None:
-    """The job notices, tries again by itself, and the result is exact."""
-    home, volume = tmp_path / "home", tmp_path / "volume"
-    (home / "many").mkdir(parents=True)
-    volume.mkdir()
-    for number in range(3000):
-        (home / "many" / f"{number}").write_bytes(b"x" * number)
-    request = store.request("archive", home)
-    done(request)
-    child = start(restored_from(request, volume))
-    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    eventually(lambda: len(children.read_text().split()) == 2 and len(list(volume.rglob("*"))) > 10, "it makes files")
-    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
-    got = ended(child)
-    assert got.code == Exit.DONE, got.lines
-    assert snapshot(volume) == snapshot(home)
-
-
 def nobodys_command() -> list[str]:
     """Our interpreter may be in a home that is closed to others; the system's then does, with our packages."""
     packages = f"PYTHONPATH={REPOSITORY / 'src'}:{sysconfig.get_path('purelib')}"
@@ -158,10 +157,12 @@ def test_an_ordinary_user() -> None:
     got = ended(start(request, as_nobody))
     assert (got.code, "mode-0000" in got.result["message"]) == (Exit.UNARCHIVABLE, True), got.lines
     (home / "plain" / "mode-0000").unlink()
+    home.chmod(0o555)
     restore = restored_from(request, volume)
     for each in (request, restore, {**restore, "op_id": "again"}):  # the last empties closed folders
         got = ended(start(each, as_nobody))
         assert got.code == Exit.DONE, got.lines
+        assert got.result["dropped"] == 0
     before, after = snapshot(home), snapshot(volume)
     assert after == before
     subprocess.run(["rm", "-rf", str(base)], check=True)

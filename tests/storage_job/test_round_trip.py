@@ -12,7 +12,8 @@ import zstandard
 
 from codehub.storage_job.marker import ATTRIBUTE, Marker
 from codehub.storage_job.protocol import Exit
-from tests.storage_job.homes import make_nasty_home, meta_of, snapshot, squeezed
+from tests.storage_job.homes import make_nasty_home, snapshot
+from tests.storage_job.hostile import meta_of, squeezed
 from tests.storage_job.job import Store, done, restored_from, run
 
 
@@ -162,6 +163,24 @@ def test_an_archive_that_is_done_is_not_made_again(tmp_path: Path, store: Store)
     second = done(request)
     assert second["skipped"] is True
     assert second["archive"] == first["archive"]
+
+
+def test_an_archive_of_the_first_generation(tmp_path: Path, volume: Path, store: Store) -> None:
+    """Its meta is one line, without the size: restored, and not made again."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "file").write_text("old")
+    request = store.request("archive", home)
+    made = done(request)["archive"]
+    meta = Path(request["meta_url"].removeprefix("file://"))
+    for old in (f"sha256:{made['sha256']}\n", f"sha256:{made['sha256']}"):
+        meta.write_text(old)
+        restored = done(restored_from(request, volume))
+        assert (restored["skipped"], restored["archive"]) == (False, made)
+        assert snapshot(volume) == snapshot(home)
+        again = done(request)
+        assert (again["skipped"], again["archive"]) == (True, made)
+    assert meta.read_text() == old
 
 
 def test_without_extended_attributes_the_note_is_a_file(tmp_path: Path, store: Store) -> None:

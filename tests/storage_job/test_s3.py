@@ -16,7 +16,8 @@ from codehub.storage_job import archive, s3
 from codehub.storage_job.protocol import Exit, StoreUnreachable, TryAgain, parse_request
 from codehub.storage_job.stores import open_pair
 from tests.contract.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
-from tests.storage_job.homes import Picture, make_nasty_home, meta_of, snapshot
+from tests.storage_job.homes import Picture, make_nasty_home, snapshot
+from tests.storage_job.hostile import meta_of
 from tests.storage_job.job import Ended, Store, done, encoded, ended, kill, restored_from, run, run_here, start
 from tests.storage_job.wire import Wire
 from tests.support import eventually, short_folder

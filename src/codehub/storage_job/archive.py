@@ -60,10 +60,9 @@ def complete(target: Stored, meta: Stored) -> Meta | None:
     if text is None:
         return None
     try:
-        known = parse_meta(text)
+        return parse_meta(text, target.size())
     except Corrupted:
         return None
-    return known if target.size() == known.size else None
 
 
 def store(target: Stored, meta: Stored, feed: Feed) -> Meta:

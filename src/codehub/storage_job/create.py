@@ -25,6 +25,8 @@ _HOSTILE = {
     errno.EINVAL: "has an impossible name or value",
     errno.EFBIG: "is impossibly large",
     errno.EOVERFLOW: "has an impossible value",
+    errno.ERANGE: "has an attribute whose name is too long",
+    errno.E2BIG: "has an attribute that is too long",
 }
 _MISSING_XATTR = (errno.ENOTSUP, errno.EPERM, errno.EACCES)
 
@@ -97,24 +99,26 @@ class Creator:
         self.dropped = 0
         self._root = root_fd
         self._folders = Folders(root_fd)
-        self._uid, self._gid = os.geteuid(), os.getegid()
+        self._is_root = os.geteuid() == 0
+        # What we make belongs to us by itself, unless the volume hands its own group down.
+        self._ours = (0, os.getegid()) if os.fstat(root_fd).st_gid == os.getegid() else None
 
     def close(self) -> None:
         self._folders.close()
 
     def new_file(self, entry: Entry) -> int:
         folder, _, name = entry.name.rpartition(b"/")
-        return os.open(name, _NEW_FILE, entry.mode & 0o777, dir_fd=self._folders.fd(folder))
+        mode = 0o600 if entry.xattrs else entry.mode & 0o777  # who may not write may not set attributes
+        return os.open(name, _NEW_FILE, mode, dir_fd=self._folders.fd(folder))
 
     def finish_file(self, fd: int, entry: Entry) -> None:
-        """Owner before mode, because changing it takes setuid away; attributes after both; the time last."""
-        mode = entry.mode
-        if self._uid == 0 and (entry.uid or entry.gid != self._gid):
-            os.fchown(fd, entry.uid, entry.gid)
-        if mode & 0o7000:
-            os.fchmod(fd, mode)
+        """The owner first, because changing it takes setuid and capabilities away; the time last."""
+        if self._is_root and (entry.uid, entry.gid) != self._ours:
+            set_owner(fd, entry)
         if entry.xattrs:
             self._set_xattrs(fd, entry)
+        if entry.xattrs or entry.mode & 0o7000:
+            os.fchmod(fd, entry.mode)
         os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
 
     def symlink(self, entry: Entry) -> None:
@@ -138,8 +142,8 @@ class Creator:
 
     def finish_folder(self, entry: Entry) -> None:
         fd = self._folders.fd(entry.name)
-        if self._uid == 0:
-            os.fchown(fd, entry.uid, entry.gid)
+        if self._is_root:
+            set_owner(fd, entry)
         self._set_xattrs(fd, entry)
         os.fchmod(fd, entry.mode)
         os.utime(fd, ns=(entry.mtime_ns, entry.mtime_ns))
@@ -159,8 +163,8 @@ class Creator:
         os.link(name, to_name, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
 
     def _finish_name(self, fd: int, name: bytes, entry: Entry) -> None:
-        if self._uid == 0:
-            os.chown(name, entry.uid, entry.gid, dir_fd=fd, follow_symlinks=False)
+        if self._is_root:
+            set_owner(name, entry, dir_fd=fd, follow_symlinks=False)
         os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=fd, follow_symlinks=False)
 
     def _set_xattrs(self, fd: int, entry: Entry) -> None:
@@ -176,3 +180,13 @@ class Creator:
                 if error.errno not in _MISSING_XATTR:
                     raise
                 self.dropped += 1
+
+
+def set_owner(what: int | bytes, entry: Entry, *, dir_fd: int | None = None, follow_symlinks: bool = True) -> None:
+    try:
+        os.chown(what, entry.uid, entry.gid, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # nothing is wrong with the archive: this user namespace does not have them
+            owner = f"{entry.uid}:{entry.gid}"
+            raise TryAgain(f"its owner {owner} does not exist on this machine: {shown(entry.name)}") from error
+        raise

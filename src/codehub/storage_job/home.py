@@ -4,6 +4,7 @@ However deep a home is, only a few folders are open at a time: an ancestor that 
 and must be the same folder as before.
 """
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -70,13 +71,14 @@ def _enter(parent: Folder, name: str) -> Folder:
 
 def _leave(trail: list[Folder]) -> None:
     here = trail.pop()
-    if trail and not trail[-1].is_open():
-        parent = trail[-1]
-        parent.fd = os.open("..", FOLDER_FLAGS, dir_fd=here.fd)
-        if not os.path.samestat(os.fstat(parent.fd), parent.status):
-            here.close()
-            raise TryAgain(f"a folder was moved while it was read: {shown(parent.path)}")
-    here.close()
+    try:
+        if trail and not trail[-1].is_open():
+            parent = trail[-1]
+            parent.fd = os.open("..", FOLDER_FLAGS, dir_fd=here.fd)
+            if not os.path.samestat(os.fstat(parent.fd), parent.status):
+                raise TryAgain(f"a folder was moved while it was read: {shown(parent.path)}")
+    finally:
+        here.close()
 
 
 def opened(name: str, folder: int, flags: int, path: bytes) -> int:
@@ -95,7 +97,9 @@ def xattrs_of(fd: int) -> dict[bytes, bytes]:
     """The extended attributes that are kept. File systems that have none have none to keep."""
     try:
         names = os.listxattr(fd)
-    except OSError:
+    except OSError as error:
+        if error.errno != errno.ENOTSUP:
+            raise
         return {}
     return {os.fsencode(name): os.getxattr(fd, name) for name in names if name.startswith(KEPT_XATTRS)}
 

@@ -38,16 +38,23 @@ def main() -> int:
         return error.code
     reporter = Reporter(request)
     reporter.start()
+    code, result = attempt(request, reporter.tally)
     try:
-        outcome = run(request, reporter.tally)
-    except JobFailed as error:
-        reporter.finish(failure(error))
-        return error.code
-    except Exception as error:  # noqa: BLE001 - whatever it was, the driver must hear of it
-        reporter.finish(failure(TryAgain(f"{type(error).__name__}: {error}")))
+        reporter.finish(result)
+    except OSError as error:  # without its result a job has not ended well, whatever it did
+        sys.stderr.write(f"the result could not be written: {error}\n")
         return Exit.RETRY
-    reporter.finish({"state": "done", **outcome.fields()})
-    return Exit.DONE
+    return code
+
+
+def attempt(request: Request, tally: Tally) -> tuple[Exit, dict[str, Any]]:
+    """Do it: the exit code, and what is said last."""
+    try:
+        return Exit.DONE, {"state": "done", **run(request, tally).fields()}
+    except JobFailed as error:
+        return error.code, failure(error)
+    except Exception as error:  # noqa: BLE001 - whatever it was, the driver must hear of it
+        return Exit.RETRY, failure(TryAgain(f"{type(error).__name__}: {error}"))
 
 
 def failure(error: JobFailed) -> dict[str, Any]:
@@ -75,17 +82,17 @@ def run(request: Request, tally: Tally) -> Outcome:
         "restore": restore.restore,
         "empty": archive.empty,
     }
-    for attempt in range(1, TRIES + 1):
+    for number in range(1, TRIES + 1):
         tally.bytes_done = tally.files_done = 0
         try:
             return verbs[request.verb](request, tally)
         except JobFailed as error:
-            if error.code is not Exit.RETRY or attempt == TRIES:
+            if error.code is not Exit.RETRY or number == TRIES:
                 raise
         except OSError as error:
-            if attempt == TRIES:
+            if number == TRIES:
                 raise TryAgain(str(error)) from error
-        time.sleep(attempt)
+        time.sleep(number)
     raise AssertionError
 
 
@@ -123,7 +130,11 @@ class Reporter:
         tell(line)
         if self._request.result_path:
             final = content["state"] != "running"
-            replace_file(Path(self._request.result_path), line, owner=self._request.result_owner, sync=final)
+            try:
+                replace_file(Path(self._request.result_path), line, owner=self._request.result_owner, sync=final)
+            except OSError:
+                if final:
+                    raise
 
 
 def tell(line: str) -> None:

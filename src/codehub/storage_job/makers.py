@@ -35,17 +35,25 @@ class Makers:
         self._parts = [0] * SLABS
         self._processes: list[subprocess.Popen[bytes]] = []
         self._sockets: list[Connection] = []
-        for _ in range(MAKERS):
-            ours, theirs = socket.socketpair()
-            with theirs:
-                numbers = [os.getpid(), root_fd, memory_fd, theirs.fileno()]
-                command = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_HERE.parent), *map(str, numbers)]
-                kept = (root_fd, memory_fd, theirs.fileno())
-                self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=kept))  # noqa: S603
-            self._sockets.append(Connection(ours.detach()))
-        os.close(memory_fd)
+        try:
+            for _ in range(MAKERS):
+                self._start(root_fd, memory_fd)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(memory_fd)
         self._waiting = [0] * MAKERS  # orders that each has not answered
         self._dropped = [0] * MAKERS
+
+    def _start(self, root_fd: int, memory_fd: int) -> None:
+        ours, theirs = socket.socketpair()
+        self._sockets.append(Connection(ours.detach()))
+        with theirs:
+            kept = (root_fd, memory_fd, theirs.fileno())
+            command = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(_HERE.parent)]
+            command += map(str, (os.getpid(), *kept))
+            self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=kept))  # noqa: S603
 
     @property
     def dropped(self) -> int:

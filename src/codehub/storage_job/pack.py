@@ -8,11 +8,11 @@ Something that changes, grows, shrinks or vanishes while it is read fails the jo
 silent corruption, and no instance runs while a job does.
 """
 
-import errno
 import os
 import stat
 from collections.abc import Callable
 
+from .holes import extents
 from .home import OURS, Folder, mount_id, opened, shown, walk, xattrs_of
 from .protocol import Tally, TryAgain, Unarchivable
 from .tarformat import (
@@ -186,22 +186,3 @@ class Packer:
 def _entry(path: bytes, kind: bytes, status: os.stat_result, *, size: int = 0, link: bytes = b"") -> Entry:
     mode = stat.S_IMODE(status.st_mode)
     return Entry(path, kind, mode, status.st_uid, status.st_gid, size, status.st_mtime_ns, link)
-
-
-def extents(fd: int, size: int) -> list[tuple[int, int]]:
-    """Where a file has content, as offset and length; a hole at its end is an empty piece there."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    while at < size:
-        try:
-            start = os.lseek(fd, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                break
-            raise
-        at = min(os.lseek(fd, start, os.SEEK_HOLE), size)
-        found.append((start, at - start))
-    os.lseek(fd, 0, os.SEEK_SET)
-    if not found or sum(found[-1]) < size:
-        found.append((size, 0))
-    return found

@@ -9,7 +9,8 @@
     meta_url     the same for home.tar.zst.meta, in the same store
     archive_key  echoed as restore_marker by a restore that succeeded
     store        for s3: endpoint, access_key_id, secret_access_key, session_token, region, allow_http,
-                 virtual_hosted_style_request, timeout_seconds (of one request), retry_seconds
+                 virtual_hosted_style_request (then the endpoint's host begins with the bucket), root_certificate (PEM:
+                 an authority to trust besides the system's), timeout_seconds (of one request), retry_seconds
     limits       {"bytes": n, "files": n}: an archive that unpacks to more is refused; null or absent is no limit
     marker_path  optional, outside the home: where a restore notes its op_id on file systems without user.* attributes
     result_path  optional: a file that is replaced whenever the last line of standard output changes

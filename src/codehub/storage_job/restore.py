@@ -45,18 +45,13 @@ def read_meta(source: Stored, meta: Stored) -> Meta:
     text = meta.content(META_BYTES)
     if text is None:
         raise Corrupted("the archive has no meta: it is not complete, or not there")
-    known = parse_meta(text)
-    size = source.size()
-    if size != known.size:
-        there = "is not there" if size is None else f"has {size} bytes"
-        raise Corrupted(f"the archive should have {known.size} bytes and {there}")
-    return known
+    return parse_meta(text, source.size())
 
 
 def unpack(source: Stored, known: Meta, root: int, request: Request, tally: Tally) -> int:
     """Unpack all of the source, and only then believe it; how many extended attributes the volume would not take."""
-    download = Download(source)
     unpacker = Unpacker(root, request.limits, tally)
+    download = Download(source)
     try:
         fill(unpacker, download)
         unpacker.finish()

@@ -21,7 +21,7 @@ from .protocol import BadRequest, JobFailed, Request, StoreUnreachable, TryAgain
 from .unfinished import Unfinished
 
 if TYPE_CHECKING:
-    from obstore.store import S3Config
+    from obstore.store import ClientConfig, S3Config
 
 PART = 16 << 20
 PARTS_AT_ONCE = 3
@@ -52,15 +52,18 @@ def open_s3(url: str, request: Request) -> "S3Object":
     options = dict(request.store)
     timeout = timedelta(seconds=float(options.get("timeout_seconds", 60)))
     retry = timedelta(seconds=float(options.get("retry_seconds", 30)))
+    client: ClientConfig = {
+        "allow_http": bool(options.get("allow_http", False)),
+        "connect_timeout": timedelta(seconds=5),
+        "timeout": timeout,
+    }
+    if certificate := options.get("root_certificate"):
+        client["root_certificate"] = str(certificate)
     try:
         store = S3Store(
             parts.netloc,
             config=cast("S3Config", {key: options[key] for key in _PASSED_ON if options.get(key) is not None}),
-            client_options={
-                "allow_http": bool(options.get("allow_http", False)),
-                "connect_timeout": timedelta(seconds=5),
-                "timeout": timeout,
-            },
+            client_options=client,
             retry_config={"max_retries": 5, "retry_timeout": retry},
         )
     except (BaseError, ValueError, TypeError):

@@ -6,7 +6,7 @@ from .home import shown
 from .protocol import Corrupted
 from .tarformat import BLOCK, Entry
 
-MAP_BYTES = 64 << 20  # two million pieces
+MAP_BYTES = 16 << 20  # twice what the longest map that is ever written has (holes.py)
 
 
 class SparseFile:
@@ -16,8 +16,9 @@ class SparseFile:
         self._fd = fd
         self._name = shown(entry.name)
         self._real_size = entry.real_size or 0
-        self._content = entry.size
         self._table: bytearray | None = bytearray()
+        self._lines = 0  # in the table so far
+        self._expected = 1  # how many it has; the first says so
         self._pieces: list[tuple[int, int]] = []
         self._at = self._left = 0
 
@@ -43,18 +44,17 @@ class SparseFile:
     def _read_table(self, data: memoryview) -> memoryview:
         """Collect whole blocks until the map is complete; what is left is content."""
         assert self._table is not None
-        while data:
-            self._table += data[:BLOCK]
-            data = data[BLOCK:]
-            lines = bytes(self._table).split(b"\n", 1) if len(self._table) == BLOCK else None
-            if lines is not None:
-                self._expected = 2 * self._number(lines[0]) + 1
+        while data and self._lines < self._expected:
+            block, data = bytes(data[:BLOCK]), data[BLOCK:]
+            if not self._table:
+                self._expected += 2 * self._number(block.partition(b"\n")[0])
+            self._table += block
+            self._lines += block.count(b"\n")
             if len(self._table) > MAP_BYTES:
                 raise Corrupted(f"a sparse file's map is impossibly long: {self._name}")
-            if self._table.count(b"\n") >= self._expected:
-                self._parse()
-                self._table = None
-                break
+        if self._lines >= self._expected:
+            self._parse()
+            self._table = None
         return data
 
     def _parse(self) -> None:

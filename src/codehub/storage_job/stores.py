@@ -10,7 +10,8 @@ from .protocol import BadRequest, Corrupted, Request
 from .s3 import open_s3
 
 META_BYTES = 1024  # a meta is about 90 bytes long
-_META = re.compile(rb"sha256:([0-9a-f]{64})\nsize:([0-9]{1,18})\n?")
+# The first generation wrote one line: the checksum alone tells a whole archive.
+_META = re.compile(rb"sha256:([0-9a-f]{64})(?:\nsize:([0-9]{1,18}))?\n?")
 
 
 class Stored(Protocol):
@@ -54,8 +55,13 @@ class Meta:
         return f"sha256:{self.sha256}\nsize:{self.size}\n".encode()
 
 
-def parse_meta(text: bytes) -> Meta:
+def parse_meta(text: bytes, size: int | None) -> Meta:
+    """What a meta says of an archive that is `size` bytes long; Corrupted if they do not belong together."""
     found = _META.fullmatch(text)
     if not found:
         raise Corrupted("the archive's meta is damaged")
-    return Meta(found[1].decode(), int(found[2]))
+    if size is None:
+        raise Corrupted("the archive is not there, only its meta")
+    if found[2] and int(found[2]) != size:
+        raise Corrupted(f"the archive should have {int(found[2])} bytes and has {size}")
+    return Meta(found[1].decode(), size)

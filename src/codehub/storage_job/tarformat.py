@@ -16,9 +16,12 @@ FILE, HARD_LINK, SYMLINK, FOLDER, FIFO, PAX, PAX_GLOBAL = b"0", b"1", b"2", b"5"
 GNU_NAME, GNU_LINK = b"L", b"K"
 EXTENSIONS = PAX + PAX_GLOBAL + GNU_NAME + GNU_LINK
 EXTENSION_BYTES = 16 << 20  # of one entry: names and extended attributes together stay far below
+RECORDS = 20_000  # of one entry: the kernel lists at most 64 KB of names of attributes
 XATTR = b"SCHILY.xattr."
 NANO = 1_000_000_000
 _OCTAL_7, _OCTAL_11 = 8**7, 8**11
+_NO_ID = (1 << 32) - 1  # to the kernel: leave it as it is
+_END_OF_TIME = NANO << 63
 _OLD_KINDS = {b"\0": FILE, b"7": FILE}
 _MAGIC = b"ustar\x0000"
 _TAIL = _MAGIC + bytes(BLOCK - 265)  # no user and group names: owners are numbers
@@ -168,7 +171,13 @@ def parse(block: bytes, extra: Mapping[bytes, bytes]) -> Entry:
             _apply(entry, extra)
     except ValueError:
         raise Corrupted(f"an entry's header holds something that is no number: {block[:100]!r}") from None
-    if entry.uid < 0 or entry.gid < 0 or not 0 <= entry.size < 1 << 62 or (entry.real_size or 0) < 0:
+    if not (
+        0 <= entry.uid < _NO_ID
+        and 0 <= entry.gid < _NO_ID
+        and 0 <= entry.size < 1 << 62
+        and (entry.real_size or 0) >= 0
+        and -_END_OF_TIME <= entry.mtime_ns < _END_OF_TIME
+    ):
         raise Corrupted(f"an entry's header holds an impossible number: {entry.name!r}")
     return entry
 
@@ -191,6 +200,8 @@ def _apply(entry: Entry, extra: Mapping[bytes, bytes]) -> None:
         for key, value in extra.items()
         if key.startswith(XATTR)
     }
+    if b"\0" in entry.link or any(b"\0" in key for key in entry.xattrs):
+        raise ValueError
 
 
 def parse_records(data: bytes) -> dict[bytes, bytes]:
@@ -205,6 +216,8 @@ def parse_records(data: bytes) -> dict[bytes, bytes]:
             raise Corrupted("an extended header is damaged")
         found[key] = value[:-1]
         at += length
+        if len(found) > RECORDS:
+            raise Corrupted("an extended header holds more than any file has")
     return found
 
 

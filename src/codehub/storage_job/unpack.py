@@ -46,6 +46,7 @@ class Unpacker:
         self._folders: list[Entry] = []
         self._links: list[Entry] = []
         self._extra: dict[bytes, bytes] = {}
+        self._extra_bytes = 0  # of all headers that belong to the next entry
         self._extension: bytearray | None = None  # of the header that is being read
         self._extension_kind = b""
         self._missing = 0  # bytes of content that are still to come
@@ -150,6 +151,8 @@ class Unpacker:
             at += 3 * BLOCK
             if block[156] not in EXTENSIONS and time.startswith(b"30 mtime=") and time[19] == 46:
                 entry = parse(block, {})
+                if not (time[9:19] + time[20:29]).isdigit():
+                    raise Corrupted(f"an entry's time is no number: {entry.name!r}")
                 entry.mtime_ns = int(time[9:19]) * NANO + int(time[20:29])
             else:
                 self._extra = parse_records(time)
@@ -158,17 +161,20 @@ class Unpacker:
             block = block[:BLOCK]
             at += BLOCK
             if block == ZEROS:
+                if self._extra:
+                    raise Corrupted("a header that describes nothing")
                 self._ended = True
                 return at
             if block[156] in EXTENSIONS:
                 self._begin_extension(parse(block, {}))
                 return at
             entry = parse(block, self._extra)
-            self._extra = {}
+            self._extra, self._extra_bytes = {}, 0
         return self._begin(entry, at, end, items)
 
     def _begin_extension(self, entry: Entry) -> None:
-        if not 0 < entry.size <= EXTENSION_BYTES:
+        self._extra_bytes += entry.size
+        if not entry.size or self._extra_bytes > EXTENSION_BYTES:
             raise Corrupted("an extended header of an impossible size")
         self._extension, self._extension_kind = bytearray(), entry.kind
         self._missing, self._gap = entry.size, padding(entry.size)
@@ -177,7 +183,8 @@ class Unpacker:
         if self._extension_kind == PAX:
             self._extra |= parse_records(data)
         elif self._extension_kind == PAX_GLOBAL:
-            parse_records(data)  # comments; what would change every entry after it is not understood here
+            if parse_records(data).keys() - {b"comment"}:
+                raise Corrupted("a header for all entries, which is not understood here")
         else:
             self._extra[b"path" if self._extension_kind == GNU_NAME else b"linkpath"] = data.rstrip(b"\0")
 
@@ -203,13 +210,13 @@ class Unpacker:
         return at
 
     def _begin_folder(self, entry: Entry) -> None:
+        self._folders.append(entry)
         if entry.name:
             self._creator.folder(entry)
         elif self._has_root:
             raise Corrupted("the root is there twice")
         else:
             self._has_root = True
-        self._folders.append(entry)
 
     def _begin_file(self, entry: Entry, at: int, end: int, items: list[Item]) -> int:
         if not entry.name:

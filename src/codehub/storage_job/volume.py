@@ -19,21 +19,21 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 @contextmanager
-def opened_volume(directory: str) -> Iterator[int]:
-    """Its root as an open folder, ours alone."""
+def opened_volume(directory: str, seconds: float = LOCK_SECONDS) -> Iterator[int]:
+    """Its root as an open folder, ours alone; TryAgain if another job has it for longer than this."""
     try:
         root = os.open(directory, FOLDER_FLAGS & ~os.O_NOFOLLOW)
     except OSError as error:
         raise TryAgain(f"the volume cannot be opened: {error.strerror}") from error
     try:
-        _lock(root)
+        _lock(root, seconds)
         yield root
     finally:
         os.close(root)
 
 
-def _lock(root: int) -> None:
-    until = time.monotonic() + LOCK_SECONDS
+def _lock(root: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
     while True:
         try:
             return fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)

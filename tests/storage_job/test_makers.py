@@ -1,0 +1,75 @@
+"""The processes that make files: none outlives its job, none fails unnoticed, nothing leaks when one cannot start."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codehub.storage_job import volume as volumes
+from codehub.storage_job.makers import Makers
+from codehub.storage_job.protocol import Exit, TryAgain
+from tests.storage_job.homes import snapshot
+from tests.storage_job.job import Store, done, ended, kill, restored_from, run_here, start
+from tests.support import eventually
+
+
+def archived(tmp_path: Path, files: int = 3000) -> dict[str, object]:
+    """An archive of many files, and an empty volume."""
+    home = tmp_path / "home"
+    (home / "many").mkdir(parents=True)
+    (tmp_path / "volume").mkdir()
+    for number in range(files):
+        (home / "many" / f"{number}").write_bytes(b"x" * number)
+    request = Store((tmp_path / "store").as_uri()).request("archive", home)
+    done(request)
+    return request
+
+
+def makers_of(child: "subprocess.Popen[bytes]", volume: Path) -> list[int]:
+    """Once they are at work."""
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    eventually(lambda: len(children.read_text().split()) == 2 and len(list(volume.rglob("*"))) > 10, "it makes files")
+    return [int(pid) for pid in children.read_text().split()]
+
+
+def test_one_that_dies_fails_the_try(tmp_path: Path) -> None:
+    """The job notices, tries again by itself, and the result is exact."""
+    request = archived(tmp_path)
+    child = start(restored_from(request, tmp_path / "volume"))
+    os.kill(makers_of(child, tmp_path / "volume")[0], signal.SIGKILL)
+    got = ended(child)
+    assert got.code == Exit.DONE, got.lines
+    assert snapshot(tmp_path / "volume") == snapshot(tmp_path / "home")
+
+
+def test_they_die_with_their_job_and_only_then_the_volume_is_free(tmp_path: Path) -> None:
+    """Even one that is stopped, which would not hear that nobody gives it orders any more."""
+    request = archived(tmp_path)
+    again = restored_from(request, tmp_path / "volume")
+    child = start(again)
+    found = makers_of(child, tmp_path / "volume")
+    os.kill(found[0], signal.SIGSTOP)
+    with pytest.raises(TryAgain, match="another job"), volumes.opened_volume(str(tmp_path / "volume"), 0.1):
+        pass
+    kill(child)
+    eventually(lambda: not any(Path(f"/proc/{pid}/root").exists() for pid in found), "they are gone")
+    assert not run_here(again).skipped
+    assert snapshot(tmp_path / "volume") == snapshot(tmp_path / "home")
+
+
+def test_nothing_is_left_of_those_that_cannot_start() -> None:
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
+    with pytest.raises((OSError, subprocess.SubprocessError)):
+        Makers(root_fd=9999)
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
+    assert not Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def test_a_restore_leaves_nothing_open(tmp_path: Path) -> None:
+    request = archived(tmp_path, files=50)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for _ in range(3):
+        run_here(restored_from(request, tmp_path / "volume"))
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
