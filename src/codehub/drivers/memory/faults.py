@@ -29,6 +29,7 @@ class Misbehaviour(Enum):
     LIES = auto()  # returns as if done, and did nothing; asked to look, it sees nothing
     LANDS_LATE = auto()  # ActionFailed now; what was asked happens when `land` is called
     LANDS_BUT_FAILS = auto()  # does it, then ActionFailed
+    ACCEPTED = auto()  # returns as if done; what was asked happens when `land` is called
     UNREACHABLE = auto()  # an outage: Unreachable, and nothing was done
     TIMES_OUT = auto()  # an outage that shows as silence
     # ----
@@ -36,7 +37,7 @@ class Misbehaviour(Enum):
     NEVER_READY = auto()  # instances.start: the instance lives and takes no traffic; ActionFailed
     DIES = auto()  # instances.start: it was ready, and is dead at the next look
     INCOMPLETE = auto()  # *.observe: the listing leaves out the fault's workspace, or everything
-    HALF = auto()  # jobs: it fails after doing half of it
+    HALF = auto()  # jobs, volumes.delete: it fails after doing half of it
     DAMAGES = auto()  # jobs: an archive job succeeds, and its archive does not verify
 
 
@@ -76,7 +77,7 @@ class Faults:
         self._late: list[Callable[[], object]] = []
 
     def add(self, fault: Fault) -> Fault:
-        self._on.append(fault)
+        self._on = [*(each for each in self._on if each.is_on), fault]
         return fault
 
     def end_all(self) -> None:
@@ -117,6 +118,9 @@ class Faults:
             case Misbehaviour.LANDS_LATE:
                 self._late.append(effect)
                 raise ActionFailed(f"{verb} did not answer in time; it will land later.")
+            case Misbehaviour.ACCEPTED:
+                self._late.append(effect)
+                return nothing
             case Misbehaviour.LANDS_BUT_FAILS:
                 effect()
                 raise ActionFailed(f"{verb} was done and failed all the same.")
@@ -125,9 +129,10 @@ class Faults:
                 await fault.wait()
         return effect()
 
-    def land(self) -> int:
-        """Let every late call happen now, in order; what it meets then decides. Returns how many there were."""
-        late, self._late = self._late, []
+    def land(self, most: int | None = None) -> int:
+        """Let late calls happen now, in order; what each meets then decides. Returns how many there were."""
+        most = len(self._late) if most is None else most
+        late, self._late = self._late[:most], self._late[most:]
         for effect in late:
             try:
                 effect()

@@ -81,14 +81,14 @@ class MemoryInstances:
 
     async def events(self) -> AsyncIterator[None]:
         event = asyncio.Event()
-        self._world.listeners.add(event)
+        self._world.listeners[event] = None
         try:
             while True:
                 await event.wait()
                 event.clear()
                 yield
         finally:
-            self._world.listeners.discard(event)
+            self._world.listeners.pop(event, None)
 
 
 def _seen(instance: Instance) -> InstanceSeen:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from codehub.drivers.memory.faults import Misbehaviour
 from codehub.drivers.memory.things import Instance, Job, Volume
-from codehub.errors import Refused
+from codehub.errors import ActionFailed, Refused
 from codehub.model.observation import VolumeSeen
 from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 
@@ -53,6 +54,10 @@ class MemoryVolumes:
             users: list[Instance | Job] = [*self._world.instances.values(), *self._world.jobs.values()]
             if any(user.volume is there for user in users):
                 raise Refused(f"The volume of {workspace_id} is in use.")
+            if self._world.faults.strikes("volumes.delete", workspace_id, Misbehaviour.HALF) is not None:
+                names = sorted(there.home)
+                there.whole, there.home = False, {name: there.home[name] for name in names[: len(names) // 2]}
+                raise ActionFailed("It stopped half way, as it was told to.")
             del self._world.volumes[workspace_id]
             self._world.changed()
 

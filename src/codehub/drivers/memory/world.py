@@ -41,7 +41,7 @@ class MemoryWorld:
     held: set[WorkspaceId] = field(default_factory=set)  # jobs of these do not advance
     faults: Faults = field(default_factory=Faults)
     counter: Iterator[int] = field(default_factory=lambda: count(1))
-    listeners: set[asyncio.Event] = field(default_factory=set)
+    listeners: dict[asyncio.Event, None] = field(default_factory=dict)  # in their order, which a set has not
 
     # -- drivers ----------------------------------------------------------------------------------------------------
 
@@ -65,13 +65,19 @@ class MemoryWorld:
         """An outage of the engine, not of the store."""
         return [self.misbehave(f"{part}.*", Misbehaviour.UNREACHABLE) for part in ("instances", "volumes", "jobs")]
 
+    def engine_back(self, outage: list[Fault]) -> None:
+        """It ends; event streams tell, as they do when they are connected again."""
+        for fault in outage:
+            fault.end()
+        self.changed()
+
     def behave(self) -> None:
         """Switch everything off; slow calls go on."""
         self.faults.end_all()
 
-    def land(self) -> int:
+    def land(self, most: int | None = None) -> int:
         """Let calls that hang land now."""
-        return self.faults.land()
+        return self.faults.land(most)
 
     # -- accidents --------------------------------------------------------------------------------------------------
 

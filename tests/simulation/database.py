@@ -1,0 +1,268 @@
+"""The database in memory: the coordinator's ports with exactly the meaning that `db/` gives them.
+
+test_database_contract.py runs the same histories here and on PostgreSQL. Every statement is atomic. The clock is the
+simulation's; nothing else tells the time.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from codehub.coordinator.ports import Asked, Expiration, Reading
+from codehub.db.statuses import HistoryEntry, StatusChange
+from codehub.errors import StaleLeader, Unavailable
+from codehub.model import conditions as c
+from codehub.model import ttl
+from codehub.model.gc import KnownWorkspace
+from codehub.model.wishes import is_ready_to_delete
+from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, Wish, Workspace, WorkspaceId
+
+Watcher = Callable[[Workspace | None, Workspace], None]
+_SHORTEST = timedelta(seconds=ttl.SHORTEST_SECONDS)
+
+
+@dataclass
+class MemoryDatabase:
+    """Implements Records, IdleRecords and ArchiveRecords, and what the service layer writes."""
+
+    clock: Callable[[], datetime]
+    rows: dict[WorkspaceId, Workspace] = field(default_factory=dict)
+    epoch: int = 0
+    history: list[HistoryEntry] = field(default_factory=list)
+    is_out: bool = False
+    watchers: list[Watcher] = field(default_factory=list)  # told of each row that was written, at once
+    _ids: list[WorkspaceId] = field(default_factory=list)
+    _needing: list[WorkspaceId] = field(default_factory=list)  # but for the pauses of an outage
+
+    # -- the controller's ---------------------------------------------------------------------------------------------
+
+    async def read(self, asked: Asked) -> Reading:
+        self._answer()
+        now = self.clock()
+        named = sorted({identity for identity in asked.ids if identity in self.rows})
+        return Reading(
+            now,
+            self._needing_work(now, asked.after, asked.limit),
+            self._sweep(asked.sweep_after, asked.sweep_limit),
+            [self.rows[identity] for identity in named],
+        )
+
+    def _needing_work(self, now: datetime, after: WorkspaceId | None, limit: int) -> list[Workspace]:
+        found: list[Workspace] = []
+        for identity in self._needing[_start(self._needing, after) :]:
+            if len(found) == limit:
+                break
+            row = self.rows[identity]
+            if _is_error_to_answer(row) or not _pauses(row, now):
+                found.append(row)
+        return found
+
+    def _sweep(self, after: WorkspaceId | None, limit: int) -> list[Workspace]:
+        found: list[Workspace] = []
+        for identity in self._ids[_start(self._ids, after) :]:
+            if len(found) == limit:
+                break
+            if self.rows[identity].status.phase is not Phase.DELETED:
+                found.append(self.rows[identity])
+        return found
+
+    async def commit(
+        self, epoch: int, changes: Sequence[StatusChange], history: Iterable[HistoryEntry]
+    ) -> set[WorkspaceId]:
+        self._answer()
+        ids = [change.was.id for change in changes]
+        if len(set(ids)) != len(ids):
+            raise ValueError("a workspace can be changed only once in a write")
+        if epoch != self.epoch:
+            raise StaleLeader(f"Leadership {epoch} has ended; another coordinator leads now.")
+        written: set[WorkspaceId] = set()
+        for change in sorted(changes, key=lambda change: change.was.id):
+            row = self.rows.get(change.was.id)
+            if row is not None and _still_applies(row, change):
+                self._write(replace(row, status=change.now))
+                written.add(row.id)
+        self.history += [entry for entry in history if entry.workspace_id in written]
+        return written
+
+    async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
+        self._answer()
+        ready = [self.rows[identity] for identity in sorted(ids) if identity in self.rows]
+        ready = [row for row in ready if is_ready_to_delete(row)]
+        for row in ready:
+            self._write(replace(row, wish=replace(row.wish, deleted_at=self.clock())))
+        return len(ready)
+
+    def begin_leadership(self) -> int:
+        """A new leader raises the epoch before it does anything."""
+        self._answer()
+        self.epoch += 1
+        return self.epoch
+
+    # -- the TTL runner's -----------------------------------------------------------------------------------------------
+
+    async def due(self, limit: int) -> Sequence[Expiration]:
+        self._answer()
+        now = self.clock()
+        idle = [
+            Expiration(row, transition)
+            for row in self.rows.values()
+            if row.status.phase in (Phase.RUNNING, Phase.STANDBY)
+            and row.status.phase_changed_at < now - _SHORTEST
+            and (transition := ttl.due(row, now)) is not None
+        ]
+        return sorted(idle, key=lambda each: each.was.status.phase_changed_at)[:limit]
+
+    async def expire(self, expirations: Sequence[Expiration]) -> int:
+        self._answer()
+        return sum(self._expire(each) for each in expirations)
+
+    def _expire(self, expiration: Expiration) -> bool:
+        was, row = expiration.was, self.rows.get(expiration.was.id)
+        if row is None or not _is_unchanged(row, was) or _pushed_back(row) != _pushed_back(was):
+            return False
+        self._write(replace(row, wish=self._wishing(row.wish, expiration.transition.to)))
+        return True
+
+    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
+        self._answer()
+        touched = 0
+        for identity in sorted(visits):
+            row, at = self.rows.get(identity), min(visits[identity], self.clock())
+            if row is not None and (row.wish.last_access_at is None or row.wish.last_access_at < at):
+                self._write(replace(row, wish=replace(row.wish, last_access_at=at)))
+                touched += 1
+        return touched
+
+    # -- GC's -----------------------------------------------------------------------------------------------------------
+
+    async def now(self) -> datetime:
+        self._answer()
+        return self.clock()
+
+    async def known(self, after: WorkspaceId | None, limit: int) -> Sequence[KnownWorkspace]:
+        self._answer()
+        start = _start(self._ids, after)
+        return [_known(self.rows[identity]) for identity in self._ids[start : start + limit]]
+
+    async def known_of(self, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:
+        self._answer()
+        wanted, sources = set(ids), set(keys)
+        return [
+            _known(self.rows[identity])
+            for identity in self._ids
+            if identity in wanted or self.rows[identity].source_archive in sources
+        ]
+
+    # -- the service layer's --------------------------------------------------------------------------------------------
+
+    def insert(self, row: Workspace) -> None:
+        self._answer()
+        insort(self._ids, row.id)
+        self._write(row)
+
+    def set_desired(self, desired: Desired, *, was: Workspace) -> bool:
+        self._answer()
+        row = self.rows[was.id]
+        if _is_unchanged(row, was):
+            self._write(replace(row, wish=self._wishing(row.wish, desired)))
+            return True
+        return False
+
+    def set_wish(self, wish: Wish, *, was: Workspace) -> bool:
+        """Everything else that people ask for, compare-and-set on what it was decided from."""
+        self._answer()
+        row = self.rows[was.id]
+        if _is_unchanged(row, was) and row.wish == was.wish:
+            self._write(replace(row, wish=wish))
+            return True
+        return False
+
+    def _wishing(self, wish: Wish, desired: Desired) -> Wish:
+        accessed = wish.last_access_at
+        if desired is Desired.RUNNING:
+            accessed = max(accessed or self.clock(), self.clock())
+        return replace(wish, desired_state=desired, last_access_at=accessed)
+
+    # -- inside -----------------------------------------------------------------------------------------------------------
+
+    def _answer(self) -> None:
+        if self.is_out:
+            raise Unavailable("The database did not answer in time.", "Try again in a moment.")
+
+    def _write(self, row: Workspace) -> None:
+        before = self.rows.get(row.id)
+        self.rows[row.id] = row
+        needed, needs = before is not None and _needs_work(before), _needs_work(row)
+        if needs and not needed:
+            insort(self._needing, row.id)
+        elif needed and not needs:
+            del self._needing[bisect_right(self._needing, row.id) - 1]
+        for watcher in self.watchers:
+            watcher(before, row)
+
+
+def _start(ids: Sequence[WorkspaceId], after: WorkspaceId | None) -> int:
+    return 0 if after is None else bisect_right(ids, after)
+
+
+def _needs_work(row: Workspace) -> bool:
+    """reads.NEEDING_WORK, but for the pauses of an outage."""
+    wish, status = row.wish, row.status
+    if wish.deleted_at is not None:
+        conditions = status.conditions
+        gone = conditions.volume_ready.reason == c.VOLUME_NOT_FOUND
+        gone = gone and conditions.container_ready.reason == c.CONTAINER_NOT_FOUND
+        waits = status.phase is Phase.DELETING and status.operation is Operation.NONE and gone
+        return status.phase is not Phase.DELETED and not waits
+    if status.phase is Phase.ERROR:
+        return _is_error_to_answer(row)
+    return status.phase.value != wish.desired_state.value or status.operation is not Operation.NONE
+
+
+def _is_error_to_answer(row: Workspace) -> bool:
+    request = row.wish.recover_request
+    in_error = row.wish.deleted_at is None and row.status.phase is Phase.ERROR
+    return in_error and request is not None and request.id != row.status.recover_handled_id
+
+
+def _pauses(row: Workspace, now: datetime) -> bool:
+    status = row.status
+    return status.error_reason is ErrorReason.UNREACHABLE and status.retry_at is not None and status.retry_at > now
+
+
+def _still_applies(row: Workspace, change: StatusChange) -> bool:
+    """The comparison of statuses.WRITE."""
+    was, now = change.was.status, row.status
+    same = (now.operation, now.op_id, now.phase) == (was.operation, was.op_id, was.phase)
+    if change.starts_operation:
+        same = same and row.wish.desired_state is change.was.wish.desired_state
+        same = same and row.wish.deleted_at == change.was.wish.deleted_at
+    return same
+
+
+def _is_unchanged(row: Workspace, was: Workspace) -> bool:
+    """The comparison of wishes.SET_DESIRED."""
+    return _compared(row) == _compared(was)
+
+
+def _compared(row: Workspace) -> tuple[object, ...]:
+    return row.wish.desired_state, row.status.operation, row.status.phase, row.wish.deleted_at
+
+
+def _pushed_back(row: Workspace) -> tuple[object, ...]:
+    """What else wishes.EXPIRE compares."""
+    wish = row.wish
+    ttls = (wish.standby_ttl_seconds, wish.archive_ttl_seconds)
+    return wish.last_access_at, wish.keep_awake_until, row.status.phase_changed_at, ttls
+
+
+def _known(row: Workspace) -> KnownWorkspace:
+    return KnownWorkspace(
+        id=row.id,
+        archive_key=row.status.archive_key,
+        op_id=row.status.op_id,
+        deleted_at=row.wish.deleted_at,
+        purged_at=row.wish.purged_at,
+        source_archive=row.source_archive,
+    )

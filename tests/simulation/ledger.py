@@ -1,0 +1,260 @@
+"""What must hold, whatever happens: the ghost of what each user expects to find, and the checks against it.
+
+Each version of a home is a number that was never given before, written into two files so that half a home shows. The
+ledger is told of every row that is written, every volume and archive that goes and every recovery that is honoured; it
+reads the world and never changes it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NoReturn
+
+from codehub.drivers.memory.things import Home, Instance, Stored, Volume
+from codehub.model.invariants import violations
+from codehub.model.names import archive_key, parse_archive_key
+from codehub.model.observation import Life, Seen
+from codehub.model.tick import Decision
+from codehub.model.workspace import (
+    ArchiveKey,
+    Operation,
+    OpId,
+    Phase,
+    RecoverFrom,
+    VolumeState,
+    Workspace,
+    WorkspaceId,
+)
+from tests.simulation.surroundings import Surroundings
+from tests.simulation.trace import Trace
+
+NOTHING = 0
+_FILES = ("first", "second")
+
+
+def home_of(version: int) -> Home:
+    return {name: str(version).encode() for name in _FILES}
+
+
+def version_of(home: Home) -> int | None:
+    """None: it is not a whole home."""
+    if not home:
+        return NOTHING
+    versions = {home.get(name) for name in _FILES}
+    content = versions.pop()
+    return int(content) if not versions and content is not None else None
+
+
+@dataclass
+class Expectation:
+    """What one user expects to find."""
+
+    newest: int = NOTHING
+    damaged: bool = False  # something outside took data away: it may be missing, but never silently
+    given_up: bool = False  # a person decided to lose the newest version
+    last_visit: datetime | None = None
+
+
+@dataclass
+class Ledger:
+    surroundings: Surroundings
+    rows: dict[WorkspaceId, Workspace]
+    trace: Trace
+    clock: Callable[[], datetime]
+    retention: timedelta
+    expected: dict[WorkspaceId, Expectation] = field(default_factory=dict)
+    _archived: dict[ArchiveKey, int] = field(default_factory=dict)  # what each complete archive held when it was made
+    _used: set[OpId] = field(default_factory=set)
+    _addresses: dict[str, WorkspaceId] = field(default_factory=dict)
+
+    def fail(self, what: str, workspace_id: WorkspaceId | None) -> NoReturn:
+        self.trace.fail(what, workspace_id)
+
+    # -- told by the database ---------------------------------------------------------------------------------------
+
+    def written(self, before: Workspace | None, row: Workspace) -> None:
+        """A row was written."""
+        if before is None:
+            self._created(row)
+        elif before.status is not row.status:
+            self._judged(before, row)
+        self.check(row)
+
+    def _created(self, row: Workspace) -> None:
+        expectation = self.expected[row.id] = Expectation()
+        if row.source_archive is not None:
+            expectation.newest = self._archived.get(row.source_archive, NOTHING)
+
+    def _judged(self, before: Workspace, row: Workspace) -> None:
+        """The controller changed the status."""
+        decision = Decision(row.status, None, "")
+        for broken in violations(before, Seen(), decision):
+            self.fail(broken, row.id)
+        op_id = row.status.op_id
+        if op_id is not None and op_id != before.status.op_id:
+            if op_id in self._used:
+                self.fail("an op_id was used for two operations", row.id)
+            self._used.add(op_id)
+        same = before.status.recover_handled_id == row.status.recover_handled_id
+        if not same and before.wish.deleted_at is None:
+            self._recovered(before, row)
+
+    def _recovered(self, before: Workspace, row: Workspace) -> None:
+        """A recovery was honoured: what the user expects to find is what they chose."""
+        request, was, now = row.wish.recover_request, before.status, row.status
+        expectation = self.expected[row.id]
+        if request is None or (was.home_ctx, was.archive_key) == (now.home_ctx, now.archive_key):
+            return  # refused, or only cleared
+        match request.source:
+            case RecoverFrom.VOLUME:
+                volume = self.volume(row)
+                version = version_of(volume.home) if volume is not None else None
+                if version is None:
+                    self.fail("half a home was made live by a recovery", row.id)
+                else:
+                    expectation.newest, expectation.damaged = version, False
+            case RecoverFrom.ARCHIVE:
+                self._expect_the_archive(row)
+            case RecoverFrom.BLANK:
+                expectation.newest = NOTHING
+            case RecoverFrom.AS_IS:
+                pass
+
+    def undeleted(self, row: Workspace) -> None:
+        if self.expected[row.id].given_up:
+            self._expect_the_archive(row)
+
+    def _expect_the_archive(self, row: Workspace) -> None:
+        key = row.status.archive_key
+        expectation = self.expected[row.id]
+        expectation.newest = self._archived.get(key, NOTHING) if key is not None else NOTHING
+        expectation.given_up = False
+
+    # -- told by the world --------------------------------------------------------------------------------------------
+
+    def volume_going(self, workspace_id: WorkspaceId, volume: Volume) -> None:
+        """A driver is about to remove this volume."""
+        row, expectation = self.rows[workspace_id], self.expected[workspace_id]
+        self.trace.note(workspace_id, f"volume {volume.uid} ({version_of(volume.home)}) is removed")
+        world = self.surroundings.of(row)
+        if workspace_id in world.instances and not expectation.damaged:
+            self.fail("a volume was deleted before its instance was gone", workspace_id)
+        if row.wish.deleted_at is not None or expectation.given_up or expectation.damaged:
+            return
+        home = row.status.home_ctx
+        if home.volume is VolumeState.LIVE and home.uid == volume.uid:
+            self.fail("a live home was deleted", workspace_id)
+        if version_of(volume.home) == expectation.newest != NOTHING and not self.is_saved(row):
+            self.fail("the only copy was deleted before its archive was committed", workspace_id)
+
+    def archive_put(self, key: ArchiveKey, stored: Stored) -> None:
+        version = version_of(stored.home)
+        if not stored.has_meta:
+            return
+        owner = parse_archive_key(key).workspace_id
+        self.trace.note(owner, f"archive {key[37:45]} ({version}) is complete{' but damaged' * stored.damaged}")
+        if version is None:
+            self.fail("half a home was archived", owner)
+        else:
+            self._archived[key] = version
+
+    def archive_going(self, key: ArchiveKey) -> None:
+        """GC removes it."""
+        owner = parse_archive_key(key).workspace_id
+        row = self.rows.get(owner)
+        self.trace.note(owner, f"archive {key[37:45]} is collected")
+        if row is None:
+            self.fail("GC deleted an archive of a workspace that the database does not know", owner)
+            return
+        for other in self.rows.values():
+            uncopied = other.source_archive == key and other.status.archive_key is None
+            if uncopied and other.wish.deleted_at is None:
+                self.fail("GC deleted the source of a copy", other.id)
+        status, deleted_at = row.status, row.wish.deleted_at
+        if deleted_at is None:
+            if key == status.archive_key or (status.op_id is not None and key == archive_key(owner, status.op_id)):
+                self.fail("GC deleted an archive that a row needs", owner)
+            if key == self._newest_complete(owner) and not self.expected[owner].damaged:
+                self.fail("GC deleted the newest archive of a workspace that is not deleted", owner)
+        elif key == status.archive_key and row.wish.purged_at is None and self.clock() <= deleted_at + self.retention:
+            self.fail("GC deleted an archive in the trash", owner)
+
+    def _newest_complete(self, owner: WorkspaceId) -> ArchiveKey | None:
+        own = [
+            (stored.modified_at, key)
+            for key, stored in self.surroundings.stored.items()
+            if parse_archive_key(key).workspace_id == owner and stored.has_object and stored.has_meta
+        ]
+        return max(own)[1] if own else None
+
+    def instance_made(self, workspace_id: WorkspaceId, instance: Instance) -> None:
+        self.trace.note(workspace_id, f"instance of {str(instance.op_id)[:8]} at {instance.endpoint}")
+        self._addresses[instance.endpoint] = workspace_id
+
+    def lost(self, workspace_id: WorkspaceId) -> None:
+        """An accident took something of this workspace away."""
+        self.expected[workspace_id].damaged = True
+
+    # -- told by the users ----------------------------------------------------------------------------------------------
+
+    def wrote(self, workspace_id: WorkspaceId, version: int) -> None:
+        expectation = self.expected[workspace_id]
+        expectation.newest = version
+        expectation.given_up = expectation.damaged = False
+
+    # -- what must hold -------------------------------------------------------------------------------------------------
+
+    def volume(self, row: Workspace) -> Volume | None:
+        return self.surroundings.of(row).volumes.get(row.id)
+
+    def is_saved(self, row: Workspace) -> bool:
+        """Whether the newest version is in an archive that the row will find."""
+        key = row.status.archive_key
+        if key is None and not row.status.home_ctx.blank:
+            key = row.source_archive
+        stored = self.surroundings.stored.get(key) if key is not None else None
+        if stored is None or not stored.has_object or not stored.has_meta or stored.damaged or stored.expired:
+            return False
+        return version_of(stored.home) == self.expected[row.id].newest
+
+    def check(self, row: Workspace) -> None:
+        """Everything that can be said of one row and its part of the world, now."""
+        status, expectation = row.status, self.expected[row.id]
+        home = status.home_ctx
+        if status.phase is Phase.ERROR and status.operation is not Operation.NONE:
+            self.fail("ERROR with an operation", row.id)
+        if status.endpoint is not None and self._addresses.get(status.endpoint) != row.id:
+            self.fail("an endpoint leads to the instance of another workspace", row.id)
+        volume = self.volume(row)
+        own = volume is not None and home.volume is VolumeState.LIVE and volume.uid == home.uid
+        content = version_of(volume.home) if volume is not None else None
+        if own and content != expectation.newest:
+            self.fail(f"an old or half home ({content} for {expectation.newest}) counts as live", row.id)
+        if status.endpoint is not None:
+            self._check_shown(row, expectation)
+        if expectation.newest == NOTHING or own or self.is_saved(row):
+            expectation.damaged = expectation.damaged and not own
+        elif not expectation.damaged and not expectation.given_up and not self._is_forgotten(row):
+            self.fail("the newest version is nowhere the row will find it", row.id)
+
+    def _check_shown(self, row: Workspace, expectation: Expectation) -> None:
+        instance = self.surroundings.of(row).instances.get(row.id)
+        if instance is None or instance.endpoint != row.status.endpoint or instance.life is Life.DEAD:
+            return
+        shown = version_of(instance.volume.home)
+        if shown != expectation.newest and not expectation.damaged:
+            self.fail(f"the user is shown an old or half home ({shown} for {expectation.newest})", row.id)
+
+    def _is_forgotten(self, row: Workspace) -> bool:
+        deleted_at = row.wish.deleted_at
+        return deleted_at is not None and (row.wish.purged_at is not None or self.clock() > deleted_at + self.retention)
+
+    def check_all(self) -> None:
+        for row in self.rows.values():
+            self.check(row)
+        for world in self.surroundings.worlds.values():
+            working: set[WorkspaceId] = set()
+            for job in world.jobs.values():
+                if job.workspace_id in working and not self.expected[job.workspace_id].damaged:
+                    self.fail("two jobs of one workspace", job.workspace_id)
+                working.add(job.workspace_id)

@@ -1,0 +1,200 @@
+"""The users: they ask for things exactly as the service layer lets them, visit, and write into their homes.
+
+What they write counts only if it went through an instance that their row led them to. Once connected they may go on
+writing for as long as that instance lives.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import count
+from random import Random
+from uuid import UUID
+
+from codehub.drivers.memory.things import Instance
+from codehub.errors import Unavailable
+from codehub.model import wishes
+from codehub.model.observation import Life
+from codehub.model.recovery import is_refused
+from codehub.model.wishes import Refusal
+from codehub.model.workspace import (
+    ArchiveKey,
+    Desired,
+    InstanceBackend,
+    Phase,
+    RecoverFrom,
+    RecoverRequest,
+    Status,
+    UserId,
+    VolumeState,
+    Wish,
+    Workspace,
+    WorkspaceId,
+)
+from tests.simulation.ledger import Ledger, home_of
+from tests.simulation.process import FLUSH_SECONDS, Shared
+from tests.simulation.surroundings import STORAGE
+
+_TTLS = (0, 60, 120, 600)
+LONGEST_TTL = max(_TTLS)
+
+
+@dataclass
+class People:
+    shared: Shared
+    ledger: Ledger
+    rng: Random
+    every: float  # seconds between two things that somebody does, on average
+    most: int  # workspaces
+    _versions: "count[int]" = field(default_factory=lambda: count(1))
+    _connected: dict[WorkspaceId, Instance] = field(default_factory=dict)
+    _seen: dict[WorkspaceId, datetime] = field(default_factory=dict)  # what proxies have yet to tell
+
+    async def live(self) -> None:
+        """Until they are told to stop."""
+        while True:
+            await asyncio.sleep(self.rng.expovariate(1 / self.every))
+            if self.rng.random() < 0.002:
+                await asyncio.sleep(self.rng.uniform(600, 7200))  # a night
+            try:
+                await self._do_something()
+            except Unavailable:
+                continue
+
+    async def proxies(self) -> None:
+        """What was seen is kept until Redis took it."""
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            try:
+                for workspace_id in list(self._seen):
+                    self.shared.redis.visit(workspace_id, self._seen[workspace_id])
+                    del self._seen[workspace_id]
+            except Unavailable:
+                continue
+
+    async def _do_something(self) -> None:
+        ids = self.shared.ids
+        if len(ids) < self.most and (not ids or self.rng.random() < 0.1):
+            self.create()
+            return
+        row = self.shared.database.rows[self.rng.choice(ids)]
+        dice = self.rng.random()
+        if dice < 0.45:
+            self._write(row)
+        elif row.status.phase is Phase.ERROR and dice < 0.9:
+            await self._recover(row)
+        elif dice < 0.90:
+            await self._ask(row, self.rng.choice((Desired.RUNNING, Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED)))
+        elif dice < 0.94:
+            await self._delete(row)
+        elif dice < 0.97:
+            await self._undelete(row)
+        elif dice < 0.98:
+            until = self._now() + timedelta(seconds=self.rng.uniform(60, LONGEST_TTL))
+            self._set(row, replace(row.wish, keep_awake_until=until), "keeps it awake")
+        else:
+            self._copy(row)
+
+    # -- what they ask for ----------------------------------------------------------------------------------------------
+
+    def create(self, source: ArchiveKey | None = None) -> None:
+        now = self._now()
+        backend = self.rng.choice((InstanceBackend.PROCESS, InstanceBackend.DOCKER))
+        row = Workspace(
+            id=WorkspaceId(UUID(int=self.rng.getrandbits(128), version=4)),
+            owner_user_id=UserId(UUID(int=1)),
+            created_at=now,
+            instance_backend=backend,
+            storage_backend=STORAGE[backend],
+            source_archive=source,
+            wish=Wish(
+                image_ref="ide",
+                desired_state=self.rng.choice((Desired.RUNNING, Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED)),
+                standby_ttl_seconds=self.rng.choice(_TTLS),
+                archive_ttl_seconds=self.rng.choice(_TTLS),
+            ),
+            status=Status(phase_changed_at=now),
+        )
+        self.shared.database.insert(row)
+        self.shared.ids.append(row.id)
+
+    async def _ask(self, row: Workspace, desired: Desired) -> None:
+        answer = wishes.request_state(row, desired, self._now())
+        if not isinstance(answer, Refusal):
+            await self._pause()
+            if self.shared.database.set_desired(desired, was=row):
+                self.ledger.trace.note(row.id, f"the user wants {desired}")
+
+    async def _delete(self, row: Workspace) -> None:
+        purge = self.rng.random() < 0.2
+        answer = wishes.delete(row, self._now(), purge=purge)
+        if isinstance(answer, Refusal):
+            return
+        await self._pause()
+        told = purge or row.status.phase is Phase.ERROR  # whoever asks is told that nothing is archived
+        given_up = self.ledger.expected[row.id].given_up
+        if told:
+            self.ledger.expected[row.id].given_up = True
+        if not self._set(row, answer, f"the user deletes it{', for good' * purge}"):
+            self.ledger.expected[row.id].given_up = given_up
+
+    async def _undelete(self, row: Workspace) -> None:
+        answer = wishes.undelete(row, self._now(), self.ledger.retention)
+        if isinstance(answer, Refusal):
+            return
+        await self._pause()
+        if self._set(row, answer, "the user takes the deletion back"):
+            self.ledger.undeleted(self.shared.database.rows[row.id])
+
+    async def _recover(self, row: Workspace) -> None:
+        if row.wish.deleted_at is not None:
+            return
+        source = self.rng.choice((RecoverFrom.AS_IS, RecoverFrom.AS_IS, *RecoverFrom))
+        forced = self.rng.random() < 0.15
+        if is_refused(row.status, source, forced=forced) is not None:
+            return
+        identity = UUID(int=self.rng.getrandbits(128), version=4)
+        request = RecoverRequest(identity, source, row.status.error_reason, forced)
+        await self._pause()
+        what = f"the user recovers from {source}{', forced' * forced}"
+        self._set(row, replace(row.wish, recover_request=request), what)
+
+    def _copy(self, row: Workspace) -> None:
+        """A new workspace from an archive of this one, if it is not about to be collected."""
+        deleted_at, key = row.wish.deleted_at, row.status.archive_key
+        kept = deleted_at is None or self._now() < deleted_at + self.ledger.retention - timedelta(minutes=10)
+        if key is not None and kept and row.wish.purged_at is None and len(self.shared.ids) < self.most:
+            self.create(key)
+
+    def _set(self, row: Workspace, wish: Wish, what: str) -> bool:
+        done = self.shared.database.set_wish(wish, was=row)
+        if done:
+            self.ledger.trace.note(row.id, what)
+        return done
+
+    # -- what they do inside ----------------------------------------------------------------------------------------------
+
+    def _write(self, row: Workspace) -> None:
+        """Type, if the proxy lets them or they are still connected."""
+        instance = self.shared.surroundings.of(row).instances.get(row.id)
+        if instance is None or instance.life is not Life.READY or row.wish.deleted_at is not None:
+            return
+        led_here = row.status.phase is Phase.RUNNING and row.status.endpoint == instance.endpoint
+        if led_here:
+            self._connected[row.id] = instance
+            self._seen[row.id] = self._now()
+            self.ledger.expected[row.id].last_visit = self._now()
+        volume, home = self.ledger.volume(row), row.status.home_ctx
+        mounted = instance.volume is volume and home.volume is VolumeState.LIVE and home.uid == volume.uid
+        if self._connected.get(row.id) is instance and mounted and instance.op_id == home.instance_op:
+            version = next(self._versions)
+            instance.volume.home = home_of(version)
+            self.ledger.trace.note(row.id, f"the user writes {version}")
+            self.ledger.wrote(row.id, version)
+
+    async def _pause(self) -> None:
+        """Between reading and writing others go on; the compare-and-set decides."""
+        await asyncio.sleep(self.rng.random() * 0.2)
+
+    def _now(self) -> datetime:
+        return self.shared.database.clock()
