@@ -56,8 +56,7 @@ class MemoryHarness:
         self._faults = self.world.engine_out()
 
     async def mend_engine(self) -> None:
-        for fault in self._faults:
-            fault.end()
+        self.world.engine_back(self._faults)
 
 
 @asynccontextmanager

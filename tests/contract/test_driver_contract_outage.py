@@ -1,5 +1,6 @@
 """An engine that cannot be reached: every verb says so, no listing is empty, and nothing is lost by it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -36,6 +37,45 @@ async def out(case: Case) -> AsyncIterator[Case]:
     assert seen.life is Life.READY
     home = await case.harness.read_home(case.id)
     assert {path: home.get(path) for path in HOME} == dict(HOME)
+
+
+@pytest.mark.needs(Skill.EVENTS)
+async def test_the_stream_of_events_outlives_an_outage(case: Case) -> None:
+    told = 0
+
+    async def listen() -> None:
+        nonlocal told
+        async for _ in case.backend.instances.events():
+            told += 1
+
+    listening = asyncio.ensure_future(listen())
+    try:
+        volume = await case.volume()
+
+        async def change() -> bool:
+            await case.start(volume)
+            await case.backend.instances.remove(case.id)
+            return told > 0
+
+        await eventually_async(change, "a change is told")
+        for _ in range(2):
+            await case.harness.break_engine()
+            try:
+                for _ in range(5):  # its first tries to connect again fail
+                    assert isinstance(await failure(case.backend.instances.observe()), Unreachable)
+                    await asyncio.sleep(0.1)
+                before = told
+            finally:
+                await case.harness.mend_engine()
+
+            async def is_told(before: int = before) -> bool:
+                return told > before
+
+            await eventually_async(is_told, "that the engine is back is told")
+        assert not listening.done()
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
 
 
 @pytest.mark.parametrize("which", ["this", "another"])

@@ -67,7 +67,11 @@ class Instances(Protocol):
         ...
 
     def events(self) -> AsyncIterator[None]:
-        """Yields when something may have changed. A hint: it may yield too often, and may miss things."""
+        """Yields when something may have changed. A hint: it may yield too often, and may miss things.
+
+        It outlives the engine: it neither ends nor raises while that is out, connects again by itself with growing
+        pauses, and yields once it has, since whatever happened meanwhile was missed.
+        """
         ...
 
 

@@ -1,6 +1,6 @@
 """A thin client of the Docker Engine API: one method per kind of call, time limits on all, errors told apart.
 
-    Unreachable   nothing answered, or not in time: nothing is known
+    Unreachable   nothing answered, or not in time, or it could not look: nothing is known
     EngineError   the engine answered and said no: `status` and its own message; callers map it
 
 Speaks over the engine's unix socket or plain TCP, in the newest version of the API that both sides know.
@@ -20,6 +20,7 @@ from codehub.errors import SettingsError, Unreachable
 
 NEWEST = (1, 47)
 OLDEST = (1, 41)  # Docker 20.10
+LOOKED = (404, 409)  # answers that say something about what was asked for: it is not there, it is being removed
 
 T = TypeVar("T")
 Params = Mapping[str, str | int | Mapping[str, Any]]
@@ -55,11 +56,11 @@ class Engine:
         await self._client.aclose()
 
     async def get(self, path: str, **params: str | int | Mapping[str, Any]) -> Any:  # noqa: ANN401 - JSON
-        return _json(await self._call("GET", path, params, None, self._patience.look))
+        return _json(await self._look(path, params))
 
     async def read(self, path: str, **params: str | int | Mapping[str, Any]) -> bytes:
         """A body that is not JSON: logs."""
-        return (await self._call("GET", path, params, None, self._patience.look)).content
+        return (await self._look(path, params)).content
 
     async def post(
         self, path: str, body: object = None, *, seconds: float | None = None, **params: str | int | Mapping[str, Any]
@@ -94,6 +95,15 @@ class Engine:
 
     # -- the wire ----------------------------------------------------------------------------------------------------
 
+    async def _look(self, path: str, params: Params) -> httpx.Response:
+        """An engine that cannot say what is there (it is stopping, say) is as good as out."""
+        try:
+            return await self._call("GET", path, params, None, self._patience.look)
+        except EngineError as error:
+            if error.status in LOOKED:
+                raise
+            raise Unreachable(f"The Docker engine at {self._host} cannot look: {error.message}.") from error
+
     async def _call(self, method: str, path: str, params: Params, body: object, seconds: float) -> httpx.Response:
         async with self._reached(seconds):
             content = body if isinstance(body, bytes) else None
@@ -121,8 +131,10 @@ class Engine:
 
     async def _url(self, path: str) -> str:
         if self._prefix is None:
-            version = (await self._client.get("/version", timeout=self._patience.look)).json()
-            self._prefix = version_prefix(version["ApiVersion"])
+            answer = await self._client.get("/version", timeout=self._patience.look)
+            if answer.status_code != httpx.codes.OK:
+                raise Unreachable(f"The Docker engine at {self._host} is not up: {_error(answer)}.")
+            self._prefix = version_prefix(answer.json()["ApiVersion"])
         return f"{self._prefix}{path}"
 
     @asynccontextmanager
@@ -131,6 +143,7 @@ class Engine:
             async with asyncio.timeout(seconds):
                 yield
         except (httpx.TransportError, OSError, json.JSONDecodeError) as error:  # TimeoutError is an OSError
+            self._prefix = None  # it may be another one when it is back
             why = str(error) or type(error).__name__
             raise Unreachable(f"The Docker engine at {self._host} does not answer: {why}.") from error
 

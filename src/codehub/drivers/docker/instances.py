@@ -81,8 +81,10 @@ class DockerInstances:
 
     async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
         path = f"/containers/{instance_name(workspace_id)}/logs"
-        content = await none_if_missing(self._engine.read(path, stdout=1, stderr=1, tail=lines))
-        return "" if content is None else seen.plain_log(content)
+        try:
+            return seen.plain_log(await self._engine.read(path, stdout=1, stderr=1, tail=lines))
+        except EngineError:  # not there, or being removed
+            return ""
 
     async def events(self) -> AsyncIterator[None]:
         """Also yields after each reconnection: whatever happened meanwhile was missed."""

@@ -122,8 +122,10 @@ class DockerJobs:
     async def _log(self, job: seen.Job) -> str | None:
         """Its last lines; None if it was removed since it was listed."""
         path = f"/containers/{job.id}/logs"
-        stream = await none_if_missing(self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
-        return None if stream is None else seen.plain_log(stream)
+        try:
+            return seen.plain_log(await self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
+        except EngineError:  # not there any more; or dead, a removal of it having failed half way
+            return "" if job.state == "dead" else None
 
 
 def archive_mount(folder: Path, verb: str) -> spec.Body | None:

@@ -134,7 +134,8 @@ class WorkspaceNetwork:
         except EngineError as error:
             raise ActionFailed(f"the firewall cannot be put up: {error.message}") from error
         finally:
-            await none_if_missing(self._engine.delete(f"/containers/{made['Id']}", force=1))
+            with suppress(EngineError):
+                await self._engine.delete(f"/containers/{made['Id']}", force=1)
         if ended["StatusCode"] != 0:
             raise ActionFailed(f"the firewall is not in force: {text.strip()[-300:]}")
 

@@ -12,6 +12,7 @@ engine then makes up is recognised by its label, removed, and Refused is raised.
 """
 
 import asyncio
+import contextlib
 import io
 import tarfile
 from collections.abc import Mapping
@@ -151,7 +152,10 @@ class DockerVolumes:
     async def _make_anchor_image(self) -> None:
         repository, _, tag = spec.ANCHOR_IMAGE.partition(":")
         content = await asyncio.to_thread(anchor_image)
-        await self._engine.post("/images/create", content, fromSrc="-", repo=repository, tag=tag)
+        try:
+            await self._engine.post("/images/create", content, fromSrc="-", repo=repository, tag=tag)
+        except EngineError as error:
+            raise ActionFailed(f"The engine does not take the image of anchors: {error.message}.") from error
 
     async def _check_held(self, workspace_id: WorkspaceId, volume: VolumeSeen, anchor_id: str) -> None:
         """That the new anchor holds the volume that was seen, and not one that the engine made up for it."""
@@ -160,7 +164,10 @@ class DockerVolumes:
             return
         await self._remove_anchor(anchor_id)
         if now.uid.startswith("void-"):
-            await none_if_missing(self._engine.delete(f"/volumes/{volume_name(workspace_id)}"))
+            with contextlib.suppress(
+                EngineError
+            ):  # gone already, or somebody holds it: it is no home of ours either way
+                await self._engine.delete(f"/volumes/{volume_name(workspace_id)}")
         raise Refused(f"{volume_name(workspace_id)} went away while it was looked at.")
 
     async def _remove_anchor(self, anchor_id: str) -> bool:
