@@ -56,7 +56,7 @@ async def use(drivers: Drivers, backend: InstanceBackend, image_ref: str) -> str
         uds = endpoint.removeprefix("unix:") if endpoint.startswith("unix:") else None
         transport = httpx.AsyncHTTPTransport(uds=uds)
         url = "http://workspace" if uds else endpoint if "://" in endpoint else f"http://{endpoint}"
-        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+        async with httpx.AsyncClient(transport=transport, trust_env=False, follow_redirects=True) as client:
             return (await client.get(url)).raise_for_status().text
     finally:
         await parts.instances.remove(workspace_id)

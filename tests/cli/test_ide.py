@@ -1,0 +1,180 @@
+"""`codehub ide`: what it says, what it leaves behind, and how it fails. Only real installers are run."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from codehub.drivers.load import open_drivers
+from codehub.drivers.process import install as installing
+from codehub.drivers.process.install import LOCKED, install
+from codehub.drivers.process.programs import READY
+from codehub.drivers.process.running import Installer, explained
+from codehub.errors import StartError
+from codehub.model.workspace import InstanceBackend
+from tests.cli.codehub import failing
+from tests.cli.test_commands import output_of
+from tests.cli.test_up import offline
+from tests.embedded.support import needs_root, processes_at
+from tests.support import eventually
+from tests.test_config import load as settings_of
+from tests.test_load import use
+
+
+def test_the_list_says_what_is_installed(place: Path) -> None:
+    data = {"CODEHUB_DATA_DIR": str(place / "d"), "PATH": "/nowhere"}
+    assert output_of("ide", "list", **data).splitlines() == [
+        "jupyterlab   not installed  JupyterLab: editor, terminal, notebooks",
+        "code-server  not installed  VS Code in the browser",
+    ]
+    assert not (place / "d").exists(), "looking makes nothing"
+    (place / "d/ide/jupyterlab").mkdir(parents=True)
+    (place / "d/ide/jupyterlab" / READY).touch()
+    (place / "code-server").write_text("#!/bin/sh\n")
+    (place / "code-server").chmod(0o755)
+    shown = output_of("ide", "list", **(data | {"PATH": str(place)}))
+    assert [line.split("  ")[1].strip() for line in shown.splitlines()] == ["installed", "found on this machine"]
+
+
+def test_what_is_installed_is_not_installed_again(place: Path) -> None:
+    (place / "d/ide/jupyterlab").mkdir(parents=True)
+    (place / "d/ide/jupyterlab" / READY).touch()
+    (place / "d/lock").touch()
+    said = output_of("ide", "install", "jupyterlab", CODEHUB_DATA_DIR=str(place / "d"))
+    assert said == "jupyterlab is installed already.\n"
+
+
+def test_a_name_that_is_unknown(place: Path) -> None:
+    code, lines = failing("ide", "install", "emacs", CODEHUB_DATA_DIR=str(place / "d"))
+    assert (code, lines) == (1, ["codehub: There is no IDE called 'emacs'. Choose one of: jupyterlab, code-server."])
+    assert not (place / "d").exists()
+
+
+def test_without_a_network(place: Path) -> None:
+    code, (line,) = failing("ide", "install", "jupyterlab", CODEHUB_DATA_DIR=str(place / "d"), **offline(place))
+    assert code == 1
+    assert line.startswith("codehub: It cannot be downloaded: ")
+    assert line.endswith("Check this machine's network (behind a proxy: HTTPS_PROXY) and try again.")
+    assert not (place / "d/ide/jupyterlab").exists(), "nothing half-done is left"
+
+
+def test_a_folder_that_is_not_ours(place: Path) -> None:
+    (place / "d").mkdir()
+    (place / "d/mine").touch()
+    _, (line,) = failing("ide", "install", "jupyterlab", CODEHUB_DATA_DIR=str(place / "d"))
+    assert "is not a CodeHub data directory" in line
+
+
+@needs_root
+def test_a_disk_that_is_too_small(place: Path) -> None:
+    with mounted(place / "small", "8m"), pytest.raises(StartError, match=r"not enough room .* Make 400 MB free"):
+        install("jupyterlab", place / "small/ide", print)
+
+
+@needs_root
+def test_a_disk_that_becomes_full(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = installing.Recipe(_fill, 1 << 20)
+    monkeypatch.setitem(installing.RECIPES, "jupyterlab", recipe)
+    with mounted(place / "small", "8m"):
+        with pytest.raises(StartError, match="not enough room"):
+            install("jupyterlab", place / "small/ide", print)
+        assert not (place / "small/ide/jupyterlab").exists(), "what it filled the disk with is gone"
+
+
+def _fill(folder: Path, installer: Installer) -> None:
+    installer.run(["dd", "if=/dev/zero", f"of={folder}/much", "bs=1M", "count=64"], lambda _: None, {})
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[None]:
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=False)
+    if done.returncode != 0:
+        pytest.skip("missing on this machine: the right to mount")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_what_building_needs_is_told_before_anything_is_done(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(StartError, match=r"lacks: npm, g\+\+.*apt install npm build-essential"):
+        installing._tool_for_building()
+
+
+def test_an_installer_is_stopped_with_all_that_it_started(place: Path) -> None:
+    stop = threading.Event()
+    script = f"cd {place}; sleep 600 & sleep 600 & echo started; wait"
+    said: list[str] = []
+
+    def run() -> None:
+        with pytest.raises(StartError, match="was stopped"):
+            Installer(said.append, stop, 0).run(["sh", "-c", script], lambda line: line, {})
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: said == ["started"], "it runs")
+    assert processes_at(place)
+    stop.set()
+    thread.join(20)
+    eventually(lambda: not processes_at(place), "nothing of it is left")
+
+
+def test_an_installer_that_left_something_behind_that_holds_its_output(place: Path) -> None:
+    command = [sys.executable, "-c", f"import subprocess; subprocess.Popen(['sleep', '600'], cwd='{place}')"]
+    Installer(print, threading.Event(), 0).run(command, lambda line: line, {})
+    eventually(lambda: not processes_at(place), "nothing of it is left")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("npm error code ENOTFOUND", "cannot be downloaded"),
+        ("npm error code ENOSPC", "not enough room"),
+        ("cause: No space left on device (os error 28)", "not enough room"),
+        ("cause: client error (Connect)", "cannot be downloaded"),
+        ("error: the hash is another one", "uv failed: .*the hash is another one"),
+    ],
+)
+def test_what_a_failure_means(line: str, told: str) -> None:
+    with pytest.raises(StartError, match=told):
+        raise explained("uv", ["Resolved 3 packages", line, "more"], 1)
+
+
+def test_every_package_of_jupyterlab_is_locked_by_hash_and_no_host_is_named() -> None:
+    text = LOCKED.read_text()
+    assert "://" not in text
+    packages = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
+    assert any(line.startswith("jupyterlab==") for line in packages)
+    assert all("==" in line for line in packages)
+    assert text.count("--hash=sha256:") >= len(packages)
+
+
+def test_the_lock_is_part_of_the_package(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=root, check=True
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", str(wheel)], capture_output=True, check=True).stdout
+    assert b"codehub/drivers/process/ide-jupyterlab.txt" in listed
+
+
+async def test_code_server_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    """Building it takes minutes; CODEHUB_TEST_IDES names a folder where `codehub ide install code-server` was run."""
+    settings = settings_of(monkeypatch, CODEHUB_IMAGES="code-server")
+    if folder := os.environ.get("CODEHUB_TEST_IDES"):
+        (place / "d").mkdir()
+        (place / "d/ide").symlink_to(folder)
+    async with open_drivers(settings, place / "d") as drivers:
+        if not drivers.images()[InstanceBackend.PROCESS]:
+            pytest.skip("missing on this machine: code-server (codehub ide install code-server, CODEHUB_TEST_IDES)")
+        page = await use(drivers, InstanceBackend.PROCESS, "code-server")
+    assert "code-server" in page
+    assert "vscode" in page
