@@ -11,7 +11,8 @@ import stat
 
 from .home import FOLDER_FLAGS, KEPT_XATTRS, OURS, shown
 from .protocol import Corrupted, JobFailed, TryAgain
-from .tarformat import Entry, parse_name
+from .tarformat import Entry
+from .tarparse import parse_name
 
 OPEN_FOLDERS = 128
 KEPT_ON_THE_WAY = 64

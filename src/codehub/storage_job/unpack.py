@@ -25,10 +25,8 @@ from .tarformat import (
     ZEROS,
     Entry,
     padding,
-    parse,
-    parse_name,
-    parse_records,
 )
+from .tarparse import parse, parse_name, parse_records
 
 LINKS_AT_ONCE = 10_000
 
