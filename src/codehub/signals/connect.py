@@ -1,12 +1,12 @@
 """The connection to Redis: every call has a timeout, and one that was lost is made again by the next call."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, ConnectionError, RedisError  # noqa: A004
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError, ResponseError  # noqa: A004
 
 from codehub.errors import StartError, Unavailable
 
@@ -38,11 +38,20 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
         yield client
 
 
-async def ping(client: Redis) -> None:
-    """Raise Unavailable, with the cause in words, unless Redis answers."""
+@contextmanager
+def answering() -> Iterator[None]:
+    """The edge where whatever is wrong with Redis becomes Unavailable; nothing above it sees the library."""
     try:
-        await client.ping()
+        yield
     except (RedisError, OSError) as error:
         if isinstance(error, AuthenticationError) or isinstance(error.__cause__, AuthenticationError):
             raise Unavailable("Redis refused the password.", "Check REDIS_URL.") from error
+        if isinstance(error, ResponseError):
+            raise Unavailable("Redis refused a command.", f"It said: {error}") from error
         raise Unavailable("Redis does not answer.", "Check that it runs and that REDIS_URL is right.") from error
+
+
+async def ping(client: Redis) -> None:
+    """Raise Unavailable, with the cause in words, unless Redis answers."""
+    with answering():
+        await client.ping()

@@ -1,0 +1,70 @@
+"""NOTIFY, heard on a connection of its own.
+
+Batches of what arrived together, in order. `None` is a gap: from before it anything may have been missed. The first
+thing heard is one, and so is the first after every lost connection, which is noticed within seconds: a connection that
+is silent is asked for an answer.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from codehub.db.pool import Connection
+from codehub.errors import Unavailable
+
+_CONNECT_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One notification."""
+
+    channel: str
+    payload: str
+
+
+async def listen(
+    database_url: str, channels: Collection[str], *, ping_seconds: float = 3.0
+) -> AsyncGenerator[Sequence[Heard] | None, None]:
+    """Until the connection is lost, which raises Unavailable: whoever called listens anew, after a pause."""
+    try:
+        async with await psycopg.AsyncConnection.connect(
+            database_url, autocommit=True, application_name="codehub listener", connect_timeout=_CONNECT_SECONDS
+        ) as conn:
+            for channel in channels:
+                await conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
+            yield None  # only now: whatever is committed from here on is heard
+            while True:
+                async with aclosing(conn.notifies(timeout=ping_seconds, stop_after=1)) as notifications:
+                    batch = [Heard(each.channel, each.payload) async for each in notifications]
+                if batch:
+                    yield batch
+                else:
+                    await _ping(conn, ping_seconds)
+    except psycopg.OperationalError as error:
+        raise Unavailable("The database is not listened to.", "It is tried again in a moment.") from error
+
+
+async def _ping(conn: Connection, seconds: float) -> None:
+    """Raise unless the server answers in time."""
+    answer = asyncio.ensure_future(conn.execute(""))
+    try:
+        await asyncio.wait([answer], timeout=seconds)
+    finally:
+        if not answer.done():
+            _hang_up(conn)  # a statement that is cancelled waits for the very server that does not answer
+        with suppress(psycopg.Error):
+            await answer
+    answer.result()
+
+
+def _hang_up(conn: Connection) -> None:
+    """Makes whoever waits on the connection fail at once."""
+    with suppress(OSError), socket.socket(fileno=os.dup(conn.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
