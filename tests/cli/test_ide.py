@@ -55,6 +55,12 @@ def test_a_name_that_is_unknown(place: Path) -> None:
     assert not (place / "d").exists()
 
 
+def test_a_home_of_nobody() -> None:
+    for arguments in (["list"], ["install", "jupyterlab"]):
+        _, (line,) = failing("ide", *arguments, CODEHUB_DATA_DIR="~no-such-user/x")
+        assert "does not exist" in line
+
+
 def test_without_a_network(place: Path) -> None:
     code, (line,) = failing("ide", "install", "jupyterlab", CODEHUB_DATA_DIR=str(place / "d"), **offline(place))
     assert code == 1
@@ -145,6 +151,12 @@ def test_an_installer_that_left_something_behind_that_holds_its_output(place: Pa
 def test_what_a_failure_means(line: str, told: str) -> None:
     with pytest.raises(StartError, match=told):
         raise explained("uv", ["Resolved 3 packages", line, "more"], 1)
+
+
+def test_a_registry_s_password_is_not_told() -> None:
+    told = str(explained("npm", ["npm error request to https://me:hunter2@registry.example/x failed: ENOTFOUND"], 1))
+    assert "hunter2" not in told
+    assert "registry.example" in told
 
 
 def test_every_package_of_jupyterlab_is_locked_by_hash_and_no_host_is_named() -> None:

@@ -18,7 +18,7 @@ from codehub.drivers.images import for_processes
 from codehub.drivers.load import ide_folder
 from codehub.drivers.process.install import RECIPES, install
 from codehub.drivers.process.programs import READY, is_installed
-from codehub.embedded.datadir import DataDir, default_data_dir
+from codehub.embedded.datadir import OTHER_FOLDER, DataDir, default_data_dir
 from codehub.errors import StartError
 from codehub.model.workspace import InstanceBackend
 
@@ -64,7 +64,7 @@ async def install_first(settings: Settings, data_dir: Path, say: Callable[[str],
 
 def listing(settings: Settings) -> str:
     """One line for each."""
-    ides = ide_folder(settings.server.data_dir or default_data_dir())
+    ides = ide_folder(_path(settings))
     states = {name: _state(name, ides) for name in RECIPES}
     names, widest = max(map(len, states)), max(map(len, states.values()))
     return "".join(f"{name:<{names}}  {state:<{widest}}  {IDES[name].title}\n" for name, state in states.items())
@@ -78,7 +78,15 @@ def _state(name: str, ides: Path) -> str:
 
 def _data_dir(settings: Settings) -> Path:
     """Made if need be, so that it is known to be ours; one that another process is using is left alone."""
-    path = (settings.server.data_dir or default_data_dir()).expanduser()
+    path = _path(settings)
     if not (path / "lock").exists():
         DataDir.open(path).close()
     return path.resolve()
+
+
+def _path(settings: Settings) -> Path:
+    given = settings.server.data_dir or default_data_dir()
+    try:
+        return given.expanduser()
+    except RuntimeError:
+        raise StartError(f"{given} names the home of a user who does not exist.", OTHER_FOLDER) from None

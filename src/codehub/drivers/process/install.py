@@ -78,7 +78,10 @@ def install(name: str, ides: Path, progress: Progress, stop: threading.Event | N
 
 
 def _jupyterlab(folder: Path, installer: Installer) -> None:
-    uv, python = find_uv_bin(), str(folder / "bin/python")
+    try:
+        uv, python = find_uv_bin(), str(folder / "bin/python")
+    except FileNotFoundError:
+        raise StartError("The program uv is missing.", "Install CodeHub again, with all its dependencies.") from None
     settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}  # trust what the machine trusts
     installer.progress(f"Installing {IDES['jupyterlab'].title} (about 250 MB) …")
 

@@ -17,6 +17,7 @@ Progress = Callable[[str], None]
 
 _POLL_SECONDS = 0.1
 _KEPT_LINES = 40
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")  # of a package registry
 _NO_ROOM = re.compile(r"ENOSPC|EDQUOT|No space left|Disk quota exceeded|os error 28\b", re.IGNORECASE)
 _NO_NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|dns error|failed to lookup"
@@ -100,4 +101,4 @@ def no_room(needs_bytes: int) -> StartError:
 
 
 def _short(text: str) -> str:
-    return text.removeprefix("error: ").rstrip(".")[:300]
+    return _CREDENTIALS.sub("***@", text.removeprefix("error: ").rstrip("."))[:300]
