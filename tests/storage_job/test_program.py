@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from codehub.model.workspace import ErrorReason
 from codehub.storage_job.main import Reporter, receive
-from codehub.storage_job.protocol import BadRequest, Exit, parse_request
+from codehub.storage_job.protocol import REASONS, BadRequest, Exit, parse_request
 from tests.storage_job.homes import make_nasty_home, snapshot
 from tests.storage_job.job import COMMAND, REPOSITORY, Store, encoded, ended, restored_from, run, start
 from tests.support import eventually, short_folder
@@ -51,6 +52,13 @@ def test_what_is_no_request_is_refused(text: str) -> None:
     assert got.returncode == Exit.BAD_REQUEST, got
     assert json.loads(got.stdout.splitlines()[-1])["reason"] == "BadRequest"
     assert b"sesame" not in got.stdout + got.stderr
+
+
+def test_every_failure_is_one_that_the_model_knows() -> None:
+    """Drivers take over the reason, or know the code; a request that makes no sense is a mistake of ours."""
+    known = {reason.value for reason in ErrorReason} | {"BadRequest"}
+    assert set(REASONS) == set(Exit) - {Exit.DONE}
+    assert set(REASONS.values()) <= known
 
 
 def test_the_result_file_is_the_last_line(tmp_path: Path, store: Store) -> None:
@@ -156,6 +164,7 @@ def test_an_ordinary_user() -> None:
     request = Store((base / "store").as_uri()).request("archive", home)
     got = ended(start(request, as_nobody))
     assert (got.code, "mode-0000" in got.result["message"]) == (Exit.UNARCHIVABLE, True), got.lines
+    assert got.result["reason"] == "ActionFailed"
     (home / "plain" / "mode-0000").unlink()
     home.chmod(0o555)
     restore = restored_from(request, volume)

@@ -165,6 +165,25 @@ def test_an_archive_that_is_done_is_not_made_again(tmp_path: Path, store: Store)
     assert second["archive"] == first["archive"]
 
 
+@pytest.mark.parametrize("damage", ["object cut", "object gone", "meta damaged", "meta gone"])
+def test_an_archive_that_is_not_whole_is_made_again(damage: str, tmp_path: Path, volume: Path, store: Store) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "file").write_text("x")
+    request = store.request("archive", home)
+    made = done(request)["archive"]
+    target, meta = (Path(request[name].removeprefix("file://")) for name in ("archive_url", "meta_url"))
+    path = target if damage.startswith("object") else meta
+    if damage.endswith("gone"):
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-20])
+    again = done(request)
+    assert (again["skipped"], again["archive"]) == (False, made)
+    done(restored_from(request, volume))
+    assert snapshot(volume) == snapshot(home)
+
+
 def test_an_archive_of_the_first_generation(tmp_path: Path, volume: Path, store: Store) -> None:
     """Its meta is one line, without the size: restored, and not made again."""
     home = tmp_path / "home"

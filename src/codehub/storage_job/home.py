@@ -88,7 +88,7 @@ def opened(name: str, folder: int, flags: int, path: bytes) -> int:
     except PermissionError as error:
         if flags & os.O_NOATIME:  # only its owner may ask for that
             return opened(name, folder, flags & ~os.O_NOATIME, path)
-        raise Unarchivable(f"may not be read: {shown(path)}") from error
+        raise Unarchivable(f"its owner may not read it (make it readable, or remove it): {shown(path)}") from error
     except OSError as error:
         raise TryAgain(f"changed while it was read: {shown(path)} ({error.strerror})") from error
 

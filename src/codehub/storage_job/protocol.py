@@ -43,7 +43,7 @@ class Exit(IntEnum):
     RETRY = 10  # it failed this time: ActionFailed
     UNREACHABLE = 11  # the store could not be reached, or refused us: an outage
     CORRUPTED = 20  # the archive is damaged, incomplete or hostile: ArchiveCorrupted
-    UNARCHIVABLE = 21  # something in the home can never be read as it is
+    UNARCHIVABLE = 21  # something in the home can never be read as it is: ActionFailed, whose message names it
 
 
 REASONS = {
@@ -51,7 +51,7 @@ REASONS = {
     Exit.RETRY: "ActionFailed",
     Exit.UNREACHABLE: "Unreachable",
     Exit.CORRUPTED: "ArchiveCorrupted",
-    Exit.UNARCHIVABLE: "HomeUnarchivable",
+    Exit.UNARCHIVABLE: "ActionFailed",
 }
 
 
