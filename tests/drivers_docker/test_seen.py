@@ -70,6 +70,18 @@ def test_progress_has_the_time_of_the_last_report() -> None:
     assert seen.job_seen(a_job("running"), "", MADE).progress_at == MADE
 
 
+@pytest.mark.parametrize(
+    "words", [{"bytes_done": "many"}, {"files_done": [1]}, {"restore_marker": 5}, {"message": {"a": 1}}]
+)
+@pytest.mark.parametrize("state", ["done", "failed", "running", 7])
+def test_a_job_that_talks_nonsense_is_seen_all_the_same(words: dict[str, object], state: object) -> None:
+    for job in (a_job("running"), a_job("exited", 0), a_job("exited", 10)):
+        found = seen.job_seen(job, said(**({"state": state} | words)), MADE)
+        assert (found.restore_marker, found.bytes_done, found.files_done) == (None, 0, 0)
+        assert isinstance(found.message, str)
+    assert seen.job_seen(a_job("running"), "2026-01-01T00:00:01Z " + "[" * 100_000, MADE).bytes_done == 0
+
+
 def test_a_job_that_was_never_started_has_failed_after_a_while() -> None:
     assert seen.job_seen(a_job("created"), "", MADE + timedelta(seconds=5)).state is JobState.RUNNING
     assert seen.job_seen(a_job("created"), "", MADE + timedelta(minutes=5)).state is JobState.FAILED

@@ -144,8 +144,8 @@ def job_seen(job: Job, log: str, now: datetime) -> JobSeen:
         state=JobState.RUNNING,
         volume_uid=job.volume_uid,
         progress_at=said_at or job.created_at,
-        bytes_done=int(said.get("bytes_done") or 0),
-        files_done=int(said.get("files_done") or 0),
+        bytes_done=_count(said.get("bytes_done")),
+        files_done=_count(said.get("files_done")),
     )
     if job.state in ("running", "paused", "restarting"):
         return running
@@ -155,13 +155,19 @@ def job_seen(job: Job, log: str, now: datetime) -> JobSeen:
         return replace(running, state=JobState.FAILED, message="The job was made and never started.")
     if job.exit_code == 0 and said.get("state") == "done":
         marker = said.get("restore_marker")
-        return replace(running, state=JobState.SUCCEEDED, restore_marker=ArchiveKey(marker) if marker else None)
+        kept = ArchiveKey(marker) if isinstance(marker, str) else None
+        return replace(running, state=JobState.SUCCEEDED, restore_marker=kept)
     return replace(
         running,
         state=JobState.FAILED,
         error=_JOB_ERRORS.get(job.exit_code or 0, ErrorReason.ACTION_FAILED),
         message=str(said.get("message") or f"The job ended with code {job.exit_code} and said nothing about it."),
     )
+
+
+def _count(said: object) -> int:
+    """A job that was taken over may say anything; the listing of all the others must not suffer."""
+    return said if isinstance(said, int) else 0
 
 
 def _last_words(log: str) -> tuple[datetime | None, Json]:
@@ -171,7 +177,7 @@ def _last_words(log: str) -> tuple[datetime | None, Json]:
         try:
             said = json.loads(text)
             at = datetime.fromisoformat(time)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(said, dict) and "state" in said:
             return at, said

@@ -9,6 +9,7 @@ one's files or processes, even where there is no sandbox.
 
 import os
 import re
+import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -125,10 +126,10 @@ class Homes:
         if self._users is None:
             return None
         taken = {home.user for _, home in self._all()}
-        for user in self._users:
-            if user not in taken:
-                return user
-        raise ActionFailed("All user ids set aside for workspaces are taken.")
+        free = [user for user in self._users if user not in taken]
+        if not free:
+            raise ActionFailed("All user ids set aside for workspaces are taken.")
+        return secrets.choice(free)  # rarely one that was just given back: files of its last user may lie somewhere
 
 
 def _home_in(folder: Path) -> Home | None:

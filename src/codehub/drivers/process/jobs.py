@@ -9,25 +9,30 @@ credentials are in no file, command line or environment.
 import importlib.util
 import json
 import os
+import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
+import structlog
+
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.instances import is_busy, is_used, job_records
-from codehub.drivers.process.layout import Layout, new_token, read_json, remove_tree, write_json
+from codehub.drivers.process.layout import Layout, new_token, read_report, remove_tree, write_json
 from codehub.drivers.process.machine import Launch, Machine
 from codehub.drivers.process.records import Record, tail
 from codehub.drivers.process.sandbox import HOME, Bind, View
 from codehub.drivers.process.threads import Threads
-from codehub.errors import ActionFailed, Refused
+from codehub.errors import ActionFailed, DriverError, Refused
 from codehub.model.names import archive_key, job_name
 from codehub.model.observation import JobSeen, JobState
 from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, VolumeRef, WorkspaceId
+
+log = structlog.get_logger()
 
 _RECORD = "job.json"
 _OUT = "/run/codehub"
@@ -160,11 +165,27 @@ class Jobs:
         try:
             if verb == "archive":
                 folder.mkdir(parents=True, exist_ok=True)
-            if self._machine.is_root and folder.is_dir():
-                for entry in (folder, *folder.iterdir()):
-                    os.chown(entry, user, user, follow_symlinks=False)
+            self._hand_over(folder, user)
         except OSError as error:
             raise ActionFailed(f"The archive's folder {folder} cannot be used: {error.strerror}.") from error
+
+    def _take_back(self, record: Record) -> None:
+        """As root: what an archive holds is nobody's but ours, also once another workspace has the same user id."""
+        try:
+            folder = _folder_of(self._urls(ArchiveKey(record.content["archive_key"])).archive_url)
+            if folder is not None:
+                self._hand_over(folder, os.geteuid())
+        except (OSError, DriverError) as error:
+            log.warning("an archive's folder stays its workspace's", job=str(record.op_id), why=str(error))
+
+    def _hand_over(self, folder: Path, user: int) -> None:
+        if not self._machine.is_root or not folder.is_dir():
+            return
+        for entry in (folder, *folder.iterdir()):
+            found = entry.lstat()
+            # A link to a file that somebody else has elsewhere must not be a way to get it.
+            if entry == folder or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
+                os.chown(entry, user, user, follow_symlinks=False)
 
     def _remove(self, workspace_id: WorkspaceId, op_id: OpId) -> None:
         with self._layout.locked(str(workspace_id)):
@@ -174,6 +195,7 @@ class Jobs:
 
     def _clear(self, record: Record) -> None:
         record.tree().kill()
+        self._take_back(record)
         if self._machine.cgroups is not None:
             self._machine.cgroups.remove(job_name(record.op_id))
         grave = self._layout.discard(record.folder)
@@ -184,7 +206,7 @@ class Jobs:
 def _seen(record: Record) -> JobSeen:
     alive = record.tree().is_working()
     path = record.folder / "out" / "result"  # read after: a job that is seen to have ended has said all
-    result: dict[str, Any] = read_json(path) or {}
+    result = read_report(path)
     state = {"done": JobState.SUCCEEDED, "failed": JobState.FAILED}.get(str(result.get("state")))
     if state is None:
         state = JobState.RUNNING if alive else JobState.FAILED
@@ -201,16 +223,20 @@ def _seen(record: Record) -> JobSeen:
         error=_REASONS.get(str(result.get("reason")), ErrorReason.ACTION_FAILED),
         message=str(result.get("message") or died or ("The job was killed." if failed else "")),
         progress_at=_time_of(path),
-        bytes_done=int(result.get("bytes_done", 0)),
-        files_done=int(result.get("files_done", 0)),
+        bytes_done=_count(result.get("bytes_done")),
+        files_done=_count(result.get("files_done")),
     )
 
 
 def _time_of(path: Path) -> datetime | None:
     try:
-        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    except FileNotFoundError:
+        return datetime.fromtimestamp(path.lstat().st_mtime, UTC)
+    except (FileNotFoundError, OverflowError, ValueError):
         return None
+
+
+def _count(said: object) -> int:
+    return said if isinstance(said, int) else 0
 
 
 def code_binds() -> list[Bind]:

@@ -10,10 +10,12 @@
 A folder that is missing or that is not ours (a disk that is not mounted) is an outage, never an empty listing.
 """
 
+import errno
 import fcntl
 import json
 import os
 import secrets
+import stat
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -32,6 +34,8 @@ _LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.01
 _SOCKET_PATH_BYTES = 107
 _TOKEN_BYTES = 8
+_REPORT_BYTES = 1 << 16
+_NO_REPORT = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENXIO}  # … nor one that can be read
 
 
 class Layout:
@@ -149,8 +153,9 @@ def parse_id(name: str, prefix: str, suffix: str = "") -> UUID | None:
 def remove_tree(path: Path) -> None:
     """Remove whatever is there; names and depths that Python's own remover cannot do included."""
     command = ("rm", "-rf", "--one-file-system", "--", str(path))
-    if subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0:  # noqa: S603
-        # Not root: a folder without permissions cannot be emptied, even by its owner.
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
+    if done.returncode != 0 and os.geteuid() != 0:
+        # A folder without permissions cannot be emptied, even by its owner.
         subprocess.run(("chmod", "-R", "u+rwX", "--", str(path)), capture_output=True, check=False)  # noqa: S603, S607
         subprocess.run(command, capture_output=True, check=False)  # noqa: S603
 
@@ -180,6 +185,27 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise Unreachable(f"{path} cannot be read: {error.strerror}.") from error
     return content if isinstance(content, dict) else None
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """What a job wrote, in a folder that is its own: no link is followed, nothing waited for, nothing huge read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _NO_REPORT:
+            return {}
+        raise Unreachable(f"{path} cannot be read: {error.strerror}.") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return {}
+        content = json.loads(os.read(descriptor, _REPORT_BYTES))
+    except (ValueError, RecursionError):
+        return {}
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be read: {error.strerror}.") from error
+    finally:
+        os.close(descriptor)
+    return content if isinstance(content, dict) else {}
 
 
 def sync_folder(folder: Path) -> None:

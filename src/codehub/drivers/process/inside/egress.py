@@ -30,12 +30,12 @@ _CONNECT_SECONDS = 15.0
 _MOST_CONNECTIONS = 512
 _LEASH = b"LEASH / HTTP/1.1\r\n\r\n"
 _LEASH_SECONDS = 60.0
-# Public by number, yet each answers only the machine that asks: Azure's and Oracle's; IPv4 in IPv6 clothes.
+# Public by number, yet each answers only the machine that asks: Azure's and Oracle's; IPv4 in IPv6 clothes; local.
 _NEVER = tuple(
     ip_network(text)
     for text in (
         *("168.63.129.16/32", "192.0.0.0/24"),
-        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"),
+        *("::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16", "fec0::/10"),
     )
 )
 
