@@ -10,7 +10,7 @@ again in the next cycle.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -53,9 +53,14 @@ class _Look:
     """Everything that one cycle read, in the order in which it was read."""
 
     found: Sequence[FoundArchive]
+    by_owner: Mapping[str, Sequence[FoundArchive]]  # the same, by what stands before the first slash
     known: Sequence[KnownWorkspace]
     now: datetime
     timers: dict[str, datetime]
+
+    def found_of(self, owners: Collection[WorkspaceId]) -> list[FoundArchive]:
+        """All archives of these workspaces. A key of our form begins with its owner's id."""
+        return [archive for owner in owners for archive in self.by_owner.get(str(owner), ())]
 
 
 class Collector:
@@ -113,7 +118,10 @@ class Collector:
         known: list[KnownWorkspace] = []
         while page := await self._records.known(known[-1].id if known else None, _PAGE):
             known += page
-        return _Look(found, known, await self._records.now(), dict(await self._timers.all()))
+        by_owner: dict[str, list[FoundArchive]] = {}
+        for archive in found:
+            by_owner.setdefault(archive.key.partition("/")[0], []).append(archive)
+        return _Look(found, by_owner, known, await self._records.now(), dict(await self._timers.all()))
 
     async def _carry_out(self, look: _Look, plan: gc.GcPlan, report: GcReport, *, unknown_too: bool) -> GcReport:
         if report.missing:
@@ -170,10 +178,9 @@ class Collector:
         self, look: _Look, batch: Sequence[ArchiveKey], *, unknown_too: bool
     ) -> Sequence[ArchiveKey]:
         """By the same rules as before, from the rows as they are now."""
-        owners = {parse_archive_key(key).workspace_id for key in batch}
-        prefixes = {str(owner) for owner in owners}
-        known = await self._records.known_of(sorted(owners), batch)
-        found = [archive for archive in look.found if archive.key.partition("/")[0] in prefixes]
+        owners = sorted({parse_archive_key(key).workspace_id for key in batch})
+        known = await self._records.known_of(owners, batch)
+        found = look.found_of(owners)
         plan = gc.plan(found, known, look.timers, look.now, self._rules, override=True, unknown_too=unknown_too)
         still = frozenset(plan.delete)
         return [key for key in batch if key in still]
