@@ -163,6 +163,16 @@ async def test_one_listing_shows_every_instance(case: Case, other: Case) -> None
     assert (await other.seen_instance()).life is Life.READY
 
 
+async def test_the_endpoint_of_one_that_ended_is_not_the_next_ones(case: Case, other: Case) -> None:
+    volumes = {one.id: await one.volume() for one in (case, other)}
+    endpoints = []
+    for one in (case, other, case):
+        await one.start(volumes[one.id])
+        endpoints.append((await one.seen_instance()).endpoint)
+        await one.backend.instances.remove(one.id)
+    assert len(set(endpoints)) == 3
+
+
 async def test_logs_show_what_it_wrote(case: Case) -> None:
     await case.start(await case.volume())
 

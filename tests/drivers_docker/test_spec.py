@@ -40,7 +40,16 @@ def options(
 
 
 def workspace(given: DockerOptions, resources: Resources) -> spec.Body:
-    return spec.workspace_body(given, WORKSPACE, VOLUME, op_id=OP, image=IMAGE, anchor_id="a" * 64, resources=resources)
+    return spec.workspace_body(
+        given,
+        WORKSPACE,
+        VOLUME,
+        op_id=OP,
+        image=IMAGE,
+        anchor_id="a" * 64,
+        address="10.0.0.9",
+        resources=resources,
+    )
 
 
 def job(network: str, mount: spec.Body | None) -> spec.Body:
@@ -66,7 +75,7 @@ def goldens() -> dict[str, str]:
         "job-folder": job("none", spec.folder_mount("/srv/archives", read_only=False)),
         "job-s3": job("codehub-one-jobs", None),
         "guard": spec.guard_body(options()),
-        "network": spec.network_body(options(), "codehub-one", "chw0", internal=True),
+        "network": spec.network_body(options(), "codehub-one", "chw0", internal=True, subnet="10.0.0.0/24"),
     }
     rules = {
         "internet": firewall.rules(options(), ["10.0.0.53"], None),

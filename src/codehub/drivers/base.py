@@ -39,7 +39,11 @@ class InstanceSpec:
 
 
 class Instances(Protocol):
-    """What a workspace runs in: `ws-{workspace_id}`, at most one per workspace."""
+    """What a workspace runs in: `ws-{workspace_id}`, at most one per workspace.
+
+    The endpoint of an instance that has ended is not given to the next one: whoever still holds it reaches nobody,
+    rather than somebody else's workspace.
+    """
 
     async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
         """Every instance there is, in one listing; a workspace that is not in it has none."""

@@ -143,6 +143,7 @@ class DockerInstances:
             op_id=wanted.op_id,
             image=image,
             anchor_id=anchor_id,
+            address=await self._network.address(),
             resources=wanted.resources,
         )
         try:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv4Network, ip_address
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +18,7 @@ from uuid import uuid4
 import structlog
 
 from codehub.drivers.docker import firewall, seen, spec
+from codehub.drivers.docker.addresses import Addresses
 from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
 from codehub.drivers.docker.options import DockerOptions, Outbound
 from codehub.drivers.docker.reach import Reach
@@ -35,6 +36,7 @@ class WorkspaceNetwork:
         self._engine = engine
         self._options = options
         self._store = store
+        self._addresses = Addresses()
         self._lock = asyncio.Lock()
         self._believed_until = 0.0
         self._loaded = ""
@@ -68,6 +70,20 @@ class WorkspaceNetwork:
             self._trouble, self._loaded = None, wanted
             self._believed_until = time.monotonic() + self._options.recheck_seconds
 
+    async def address(self) -> str:
+        """For one more workspace; not one that another has just had."""
+        found = await none_if_missing(self._engine.get(f"/networks/{self._options.network}"))
+        if found is None:
+            self.doubt()
+            raise ActionFailed(f"The network {self._options.network} went away.")
+        subnet = subnet_of(found)
+        used = (entry.get("IPv4Address", "").partition("/")[0] for entry in (found.get("Containers") or {}).values())
+        taken = {spec.gateway_of(subnet), *map(IPv4Address, filter(None, used))}
+        chosen = self._addresses.choose(IPv4Network(subnet), taken)
+        if chosen is None:
+            raise ActionFailed(f"The network {self._options.network} has no address left.")
+        return str(chosen)
+
     def isolation(self) -> list[str]:
         """What separates workspaces, in sentences for people."""
         if self._trouble is not None:
@@ -94,23 +110,38 @@ class WorkspaceNetwork:
     async def _put_up(self, rules: str) -> None:
         options = self._options
         internal = options.outbound is Outbound.NONE
-        await self._network(options.network, options.bridge, internal=internal)
-        await self._network(options.job_network, options.job_bridge, internal=False)
+        await self._network(options.network, options.bridge, internal=internal, named=True)
+        await self._network(options.job_network, options.job_bridge, internal=False, named=False)
         await self._guard(rules)
 
-    async def _network(self, name: str, bridge: str, *, internal: bool) -> None:
-        wanted = spec.network_body(self._options, name, bridge, internal=internal)
+    async def _network(self, name: str, bridge: str, *, internal: bool, named: bool) -> None:
         found = await none_if_missing(self._engine.get(f"/networks/{name}"))
-        if found is not None and not is_as_wanted(found, wanted):
+        subnet = subnet_of(found) if found is not None and named else None
+        wanted = spec.network_body(self._options, name, bridge, internal=internal, subnet=subnet)
+        if found is not None and is_as_wanted(found, wanted):
+            return
+        if found is not None:
             log.info("network is of an older shape, made anew", network=name)
             await self._remove_network(found)
-            found = None
-        if found is None:
-            try:
-                await self._engine.post("/networks/create", wanted)
-            except EngineError as error:
-                if error.status != 409:  # another process of this installation was quicker
-                    raise ActionFailed(f"The engine does not make the network {name}: {error.message}") from error
+        if named:
+            wanted = spec.network_body(
+                self._options, name, bridge, internal=internal, subnet=await self._free_subnet(name, bridge)
+            )
+        await self._create(wanted)
+
+    async def _free_subnet(self, name: str, bridge: str) -> str:
+        """One that the engine would take itself: it lets addresses be chosen only where the subnet was named."""
+        await self._create(spec.network_body(self._options, name, bridge, internal=True))
+        draft = await self._engine.get(f"/networks/{name}")
+        await self._remove_network(draft)
+        return subnet_of(draft)
+
+    async def _create(self, wanted: spec.Body) -> None:
+        try:
+            await self._engine.post("/networks/create", wanted)
+        except EngineError as error:
+            if error.status != 409:  # another process of this installation was quicker
+                raise ActionFailed(f"The engine does not make the network {wanted['Name']}: {error.message}") from error
 
     async def _remove_network(self, found: Any) -> None:  # noqa: ANN401 - the engine's JSON
         try:
@@ -149,6 +180,10 @@ def is_as_wanted(found: Any, wanted: spec.Body) -> bool:  # noqa: ANN401 - the e
         and found.get("Labels") == wanted["Labels"]
         and all(options.get(key) == value for key, value in wanted["Options"].items())
     )
+
+
+def subnet_of(found: Any) -> str:  # noqa: ANN401 - the engine's JSON
+    return str(found["IPAM"]["Config"][0]["Subnet"])
 
 
 def name_servers(options: DockerOptions) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ the volume. Everything else takes the volume from the anchor's id (`VolumesFrom`
 """
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from codehub.drivers.base import Resources
@@ -26,6 +27,7 @@ LABEL_ROLE = "codehub.role"
 LABEL_PORT = "codehub.port"
 LABEL_READY = "codehub.ready_path"
 LABEL_VERB = "codehub.verb"
+LABEL_SUBNET = "codehub.subnet"
 
 WORKSPACE, JOB, ANCHOR, GUARD = "workspace", "job", "anchor", "guard"  # roles
 
@@ -82,6 +84,7 @@ def workspace_body(
     op_id: OpId,
     image: WorkspaceImage,
     anchor_id: str,
+    address: str,
     resources: Resources,
 ) -> Body:
     """The container that a workspace runs in."""
@@ -105,6 +108,7 @@ def workspace_body(
         "Labels": volume_labels(options.installation, workspace_id, volume.incarnation, volume.uid or "")
         | {LABEL_ROLE: WORKSPACE, LABEL_OP: str(op_id), LABEL_PORT: str(image.port), LABEL_READY: image.ready_path},
         "HostConfig": host,
+        "NetworkingConfig": {"EndpointsConfig": {options.network: {"IPAMConfig": {"IPv4Address": address}}}},
     }
 
 
@@ -170,8 +174,9 @@ def guard_body(options: DockerOptions) -> Body:
     }
 
 
-def network_body(options: DockerOptions, name: str, bridge: str, *, internal: bool) -> Body:
-    """A bridge of our own, whose containers do not see each other."""
+def network_body(options: DockerOptions, name: str, bridge: str, *, internal: bool, subnet: str | None = None) -> Body:
+    """A bridge of our own, whose containers do not see each other; with a subnet that is named we choose addresses."""
+    chosen = {"IPAM": {"Config": [{"Subnet": subnet, "Gateway": str(gateway_of(subnet))}]}} if subnet else {}
     return {
         "Name": name,
         "CheckDuplicate": True,
@@ -182,8 +187,13 @@ def network_body(options: DockerOptions, name: str, bridge: str, *, internal: bo
             "com.docker.network.bridge.name": bridge,
             "com.docker.network.bridge.enable_icc": "false",
         },
-        "Labels": {LABEL_INSTALLATION: options.installation},
+        "Labels": {LABEL_INSTALLATION: options.installation} | ({LABEL_SUBNET: subnet} if subnet else {}),
+        **chosen,
     }
+
+
+def gateway_of(subnet: str) -> IPv4Address:
+    return IPv4Network(subnet)[1]
 
 
 def label_filter(installation: str, role: str) -> Mapping[str, Sequence[str]]:
