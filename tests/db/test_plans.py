@@ -84,7 +84,7 @@ ALIKE = {"idx_workspaces_user_running": "idx_workspaces_running"}
 QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "needing_work": (
         NEEDING_WORK,
-        {"now": NOW, "after": START, "limit": 1000},
+        {"now": NOW, "after": START, "limit": 1000, "but": []},
         {"idx_workspaces_reconcile", "idx_workspaces_deleting", "idx_workspaces_error"},
         2000,
     ),

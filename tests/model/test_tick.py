@@ -12,6 +12,7 @@ from codehub.model.conditions import Conditions
 from codehub.model.names import archive_key
 from codehub.model.observation import InstanceSeen, JobState, Life, Seen, VolumeSeen
 from codehub.model.phase import calculate_phase
+from codehub.model.tick import OBSERVED_AT_EVERY
 from codehub.model.workspace import (
     ArchiveKey,
     Desired,
@@ -47,17 +48,18 @@ from tests.model.ticking import (
 def test_a_look_that_changes_nothing_writes_nothing(case: str) -> None:
     row, seen = AT_REST[case]
     first = ticked(row, seen)
-    second = tick(first, seen, 299)
+    second = tick(first, seen, OBSERVED_AT_EVERY.total_seconds() - 1)
     assert second.status == first.status
     assert second.action is None
 
 
 @pytest.mark.parametrize("case", AT_REST)
-def test_but_every_five_minutes_that_it_was_looked_at(case: str) -> None:
+def test_but_rarely_that_it_was_looked_at(case: str) -> None:
     row, seen = AT_REST[case]
     first = ticked(row, seen)
-    second = tick(first, seen, 300)
-    assert second.status == replace(first.status, observed_at=b.later(300))
+    rarely = OBSERVED_AT_EVERY.total_seconds()
+    second = tick(first, seen, rarely)
+    assert second.status == replace(first.status, observed_at=b.later(rarely))
 
 
 @pytest.mark.parametrize("case", [name for name in AT_REST if name != "all out"])

@@ -54,6 +54,18 @@ def up_command() -> None:
     up.run(settings)
 
 
+@app.command(name="coordinator")
+def coordinator_command() -> None:
+    """Run a coordinator beside others, for the servers named by DATABASE_URL and REDIS_URL, until Ctrl-C."""
+    from codehub import logs
+    from codehub.cli import coordinator
+    from codehub.config import Settings
+
+    settings = Settings.load()
+    logs.configure(settings.log)
+    coordinator.run(settings)
+
+
 @app.command()
 def migrate() -> None:
     """Bring the database named by DATABASE_URL up to this version's schema."""

@@ -7,21 +7,21 @@ is data and the workspaces that run, which the next start finds again.
 
 import asyncio
 import contextlib
-import signal
 import socket
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import structlog
-import uvloop
 from pydantic import SecretStr
 
 from codehub import __version__
 from codehub.cli import ide
 from codehub.cli.isolation import described
+from codehub.cli.running import run as run_until_stopped
+from codehub.cli.running import say
 from codehub.config import Settings
+from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinator
 from codehub.db import migrate
 from codehub.db.pool import Role, open_pool
 from codehub.db.pool import ping as ping_database
@@ -42,30 +42,7 @@ FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
 
 def run(settings: Settings) -> None:
     """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own dies."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_signalled(settings))
-
-
-async def _until_signalled(settings: Settings) -> None:
-    work = asyncio.create_task(_up(settings))
-    loop = asyncio.get_running_loop()
-    stopped = False
-
-    def stop() -> None:
-        nonlocal stopped
-        if not stopped:
-            stopped = True
-            work.cancel()
-            _say("Stopping …")
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        await work
-    except asyncio.CancelledError:
-        if not stopped:
-            raise
-    _say("Stopped.")
+    run_until_stopped(lambda: _up(settings))
 
 
 async def _up(settings: Settings) -> None:
@@ -79,7 +56,7 @@ async def _up(settings: Settings) -> None:
             _first_ide(settings, data_dir),
         ):
             for line in described(drivers.isolation(), await look_at(drivers.checks)):
-                _say(line)
+                say(line)
             await _serve(dependencies, listener, data_dir)
 
 
@@ -87,6 +64,7 @@ async def _up(settings: Settings) -> None:
 class _Dependencies:
     checks: dict[str, Check]
     drivers: Drivers
+    coordinator: Coordinator
     failed: Callable[[], "asyncio.Future[None]"]
 
 
@@ -98,35 +76,38 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
         server_user=settings.server.embedded_user,
         postgres=external_database is None,
         valkey=external_redis is None,
-        progress=_say,
+        progress=say,
     )
     async with embedded.running() as servers:
         database_url = external_database or servers.database_url
         redis_url = external_redis or servers.redis_url
         assert database_url is not None
         assert redis_url is not None
-        _say("Preparing the database …")
+        say("Preparing the database …")
         await _migrate(database_url)
+        infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
         async with (
             open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
             open_redis(redis_url) as redis,
+            open_coordinator(settings, infrastructure, database_url, redis_url) as coordinator,
         ):
             checks: dict[str, Check] = {
                 "postgresql": lambda: ping_database(pool),
                 "redis": lambda: ping_redis(redis),
+                "coordinator": coordinator.check,
                 **drivers.checks,
             }
-            yield _Dependencies(checks, drivers, lambda: asyncio.ensure_future(servers.failed()))
+            yield _Dependencies(checks, drivers, coordinator, lambda: asyncio.ensure_future(servers.failed()))
 
 
 @contextlib.asynccontextmanager
 async def _first_ide(settings: Settings, data_dir: DataDir) -> AsyncIterator[None]:
     """Goes on when it is there, or has failed, or takes too long; then it is installed beside everything else."""
-    installing = asyncio.create_task(ide.install_first(settings, data_dir.path, _say))
+    installing = asyncio.create_task(ide.install_first(settings, data_dir.path, say))
     try:
         done, _ = await asyncio.wait({installing}, timeout=FIRST_IDE_SECONDS)
         if not done:
-            _say("This takes long; CodeHub starts meanwhile.")
+            say("This takes long; CodeHub starts meanwhile.")
         for task in done:
             task.result()
         yield
@@ -151,31 +132,27 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     url = url_of(listener)
     data_dir.publish_url(url)
     app = create_app(dependencies.checks, Metrics(), dependencies.drivers.isolation)
-    serving = asyncio.create_task(serve(app, listener))
-    failing = dependencies.failed()
+    parts = {
+        asyncio.create_task(serve(app, listener), name="http"),
+        asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
+        dependencies.failed(),
+    }
     _announce(url, data_dir)
     try:
-        done, _ = await asyncio.wait({serving, failing}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        serving.cancel()
-        failing.cancel()
-        await asyncio.gather(serving, failing, return_exceptions=True)
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
 
 
 def _announce(url: str, data_dir: DataDir) -> None:
-    _say(f"\nCodeHub {__version__} is running.\n")
-    _say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
+    say(f"\nCodeHub {__version__} is running.\n")
+    say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
     log.info("codehub is running", url=url)
 
 
 def _url(secret: SecretStr | None) -> str | None:
     return secret.get_secret_value() if secret is not None else None
-
-
-def _say(line: str) -> None:
-    """Progress is for the person at the terminal; it is not a log. When nobody reads it any more, work goes on."""
-    with contextlib.suppress(OSError, ValueError):  # a character that the terminal lacks is a ValueError
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()

@@ -16,8 +16,10 @@ from codehub.config.control import (
     CoordinatorConfig,
     DatabaseConfig,
     GcConfig,
+    HistoryConfig,
     LimitsConfig,
     LogConfig,
+    OperationConfig,
     RedisChannelConfig,
     RedisConfig,
     RetryConfig,
@@ -36,8 +38,10 @@ __all__ = [
     "DockerConfig",
     "GcConfig",
     "Group",
+    "HistoryConfig",
     "LimitsConfig",
     "LogConfig",
+    "OperationConfig",
     "ProcessConfig",
     "RedisChannelConfig",
     "RedisConfig",
@@ -67,6 +71,8 @@ class Settings(BaseModel):
     activity: ActivityConfig
     limits: LimitsConfig
     retry: RetryConfig
+    operations: OperationConfig
+    history: HistoryConfig
     gc: GcConfig
     store: StoreConfig
     backends: BackendConfig

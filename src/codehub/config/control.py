@@ -5,7 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from codehub.config.values import Count, Group, Interval, Seconds, Ttl
+from codehub.config.values import Count, Group, Interval, Rate, Seconds, Ttl
+from codehub.model.workspace import Operation
 
 
 class ServerConfig(Group):
@@ -98,6 +99,12 @@ class CoordinatorConfig(Group):
         description="Seconds between collections of orphaned archives.",
     )
 
+    sweep_rate: Rate = Field(
+        15,
+        validation_alias="COORDINATOR_SWEEP_RATE",
+        description="Workspaces per second that are looked at although nothing seems to have happened to them.",
+    )
+
     @model_validator(mode="after")
     def _active_is_quicker(self) -> Self:
         if self.active_interval > self.idle_interval:
@@ -144,6 +151,54 @@ class RetryConfig(Group):
 
     max_retry: Count = Field(
         3, validation_alias="MAX_RETRY", description="Failed attempts after which a person must recover."
+    )
+
+
+class OperationConfig(Group):
+    """How long an operation may take before it is given up; outages do not count."""
+
+    provisioning: Interval = Field(
+        120, validation_alias="OPERATION_TIMEOUT_PROVISIONING", description="Seconds until a blank home must be made."
+    )
+    restoring: Interval = Field(
+        600,
+        validation_alias="OPERATION_TIMEOUT_RESTORING",
+        description="Seconds until a restore must have got further.",
+    )
+    starting: Interval = Field(
+        300, validation_alias="OPERATION_TIMEOUT_STARTING", description="Seconds until a container must be ready."
+    )
+    stopping: Interval = Field(
+        120, validation_alias="OPERATION_TIMEOUT_STOPPING", description="Seconds until a container must be gone."
+    )
+    archiving: Interval = Field(
+        600,
+        validation_alias="OPERATION_TIMEOUT_ARCHIVING",
+        description="Seconds until an archiving must have got further.",
+    )
+    create_empty_archive: Interval = Field(
+        300,
+        validation_alias="OPERATION_TIMEOUT_CREATE_EMPTY_ARCHIVE",
+        description="Seconds until a first archive must be made.",
+    )
+    deleting: Interval = Field(
+        300,
+        validation_alias="OPERATION_TIMEOUT_DELETING",
+        description="Seconds until a deleted workspace's container and home must be gone.",
+    )
+
+    def limits(self) -> dict[Operation, float]:
+        """Each operation's limit, in seconds."""
+        return {
+            operation: getattr(self, operation.lower()) for operation in Operation if operation is not Operation.NONE
+        }
+
+
+class HistoryConfig(Group):
+    """How long it is remembered what happened to a workspace."""
+
+    retention_seconds: Seconds = Field(
+        7776000, validation_alias="HISTORY_RETENTION_SECONDS", description="Seconds that a line of history is kept."
     )
 
 

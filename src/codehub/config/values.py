@@ -74,6 +74,7 @@ def _no_repetition(words: tuple[str, ...]) -> tuple[str, ...]:
 Ttl = Annotated[int, Field(le=LONGEST), AfterValidator(_ttl)]
 Seconds = Annotated[int, Field(ge=0, le=LONGEST)]
 Interval = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Bytes = Annotated[Size, PlainValidator(_size)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words), AfterValidator(_no_repetition)]

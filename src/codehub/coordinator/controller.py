@@ -123,6 +123,11 @@ class Controller:
         """How many calls are under way or wait for their turn."""
         return len(self._errands.busy())
 
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether this leader has not yet looked at every workspace once."""
+        return self._sweep.is_first_pass
+
     def period(self) -> float:
         """Seconds until the next tick if nothing wakes it."""
         return self._pacer.period()
@@ -130,6 +135,10 @@ class Controller:
     def woken(self) -> None:
         """Somebody asked for something: ticks are frequent for a while."""
         self._pacer.woken()
+        self._wake()
+
+    def hurry(self) -> None:
+        """Something may have changed: tick soon."""
         self._wake()
 
     def suspect_archives(self, ids: Collection[WorkspaceId]) -> None:
@@ -180,7 +189,8 @@ class Controller:
         """Page by page: what needs something with a slice of the rest, then what is left of those that changed."""
         ids = sorted(self._to_read)
         size = self._sweep.size()
-        asked = Asked(limit=PAGE, sweep_limit=size, sweep_after=self._sweep.after, ids=ids[:PAGE])
+        busy = self._errands.busy()
+        asked = Asked(limit=PAGE, but=busy, sweep_limit=size, sweep_after=self._sweep.after, ids=ids[:PAGE])
         while True:
             reading = await self._records.read(asked)
             self._clock = (reading.now, asyncio.get_running_loop().time())
@@ -192,7 +202,8 @@ class Controller:
             full = asked.limit > 0 and len(reading.needing) == asked.limit
             if not full and not ids:
                 return
-            asked = Asked(limit=PAGE if full else 0, after=reading.needing[-1].id if full else None, ids=ids[:PAGE])
+            after = reading.needing[-1].id if full else None
+            asked = Asked(limit=PAGE if full else 0, after=after, but=busy, ids=ids[:PAGE])
 
     def _report_unknown(self, asked: Collection[WorkspaceId], reading: Reading) -> None:
         found = {row.id for row in reading.named}

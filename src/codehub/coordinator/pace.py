@@ -1,29 +1,28 @@
 """How often to tick, and how fast to walk through the workspaces that need nothing.
 
-Ticks are frequent while something happens and for a while after a wake-up, rare otherwise. The sweep looks at every
-workspace once per pass, a few at a time, so that its cost is the same at every tick; a new leader's first pass is
+Ticks are frequent while something happens and for a while after a wake-up, rare otherwise. The sweep walks through all
+workspaces at a constant speed, so that a tick costs the same however many there are; a new leader's first pass is
 quick, because nobody knows what happened before it.
 """
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from codehub.model.workspace import Workspace, WorkspaceId
 
-_LEAST_PER_SECOND = 2.0  # small installations are walked through in seconds
-_FAST = 1000  # rows per tick of the first pass
+_FIRST_PASS = 1000  # rows per tick
 _LONGEST_STEP_SECONDS = 60.0  # after a long pause the sweep goes on, it does not catch up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Seconds, from configuration."""
+    """Seconds, and rows per second, from configuration."""
 
     idle_interval: float = 15.0
     active_interval: float = 1.0
     active_duration: float = 30.0
-    sweep_interval: float = 7200.0
+    sweep_rate: float = 15.0  # rows per second
 
 
 def _time() -> float:
@@ -53,32 +52,26 @@ class Sweep:
     pace: Pace
     after: WorkspaceId | None = None
     is_first_pass: bool = True
-    _total: int = 0  # rows of the last whole pass
-    _counted: int = 0
     _credit: float = 0.0
-    _stepped_at: float | None = field(default=None)
+    _stepped_at: float | None = None
 
     def size(self) -> int:
         """How many rows to look at in this tick."""
         if self.is_first_pass:
-            return _FAST
+            return _FIRST_PASS
         now = _time()
         elapsed = min(now - (self._stepped_at or now), _LONGEST_STEP_SECONDS)
         self._stepped_at = now
-        rate = max(self._total / self.pace.sweep_interval, _LEAST_PER_SECOND)
-        self._credit = min(self._credit + rate * elapsed, float(_FAST))
+        self._credit += self.pace.sweep_rate * elapsed
         return int(self._credit)
 
     def stepped(self, rows: Sequence[Workspace], asked: int) -> None:
         """These were read when `asked` were wanted; fewer means that the pass is over."""
         if asked == 0:
             return
-        self._credit = max(0.0, self._credit - len(rows))
-        self._counted += len(rows)
+        if not self.is_first_pass:
+            self._credit -= asked
         if len(rows) == asked:
             self.after = rows[-1].id
-            return
-        self._total, self._counted = self._counted, 0
-        self._credit = 0.0 if self._total < asked else self._credit
-        self._stepped_at = self._stepped_at or _time()
-        self.after, self.is_first_pass = None, False
+        else:
+            self.after, self.is_first_pass = None, False

@@ -35,6 +35,7 @@ class Asked:
 
     limit: int  # most rows that need something; more are read with `after`
     after: WorkspaceId | None = None
+    but: Collection[WorkspaceId] = ()  # … without these, about which nothing can be decided now
     sweep_limit: int = 0
     sweep_after: WorkspaceId | None = None
     ids: Collection[WorkspaceId] = ()

@@ -29,7 +29,7 @@ class DatabaseRecords:
             now = await clock.now(conn)
             return Reading(
                 now=now,
-                needing=await reads.needing_work(conn, now, asked.limit, asked.after) if asked.limit else (),
+                needing=await reads.needing_work(conn, now, asked.limit, asked.after, asked.but) if asked.limit else (),
                 swept=await reads.sweep(conn, asked.sweep_after, asked.sweep_limit) if asked.sweep_limit else (),
                 named=await reads.by_ids(conn, asked.ids) if asked.ids else (),
             )

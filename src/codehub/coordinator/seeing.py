@@ -101,6 +101,8 @@ class Eyes:
         """Answers that have arrived; while the store is out, that is the answer."""
         status = workspace.status
         result = self.results.get(workspace.id)
+        if need.is_none and result is None:
+            return seen, need
         answers = result.archives if isinstance(result, ArchivesSeen) else {}
         op_key = archive_key(workspace.id, status.op_id) if status.op_id is not None else None
         archive = answers.get(status.archive_key) if status.archive_key is not None else None

@@ -58,6 +58,18 @@ def upgrade(database_url: str, target: str = NEWEST, *, stop: threading.Event | 
                 _run(raw, script, wanted)
 
 
+def require_newest(database_url: str) -> None:
+    """Raise StartError unless the database has this version's schema; nothing is changed."""
+    script = ScriptDirectory(str(MIGRATIONS))
+    wanted = _revision(script, NEWEST)
+    with _connection(database_url) as raw:
+        found = _stored_version(raw)
+    if not _is_at(found, wanted, script):
+        raise StartError(
+            f"The database has schema version {found or 'none'}, not {wanted}.", "Run `codehub migrate` first."
+        )
+
+
 def schema_version(database_url: str) -> str | None:
     """The revision that the database is at; None before the first migration."""
     with _connection(database_url) as raw:

@@ -28,7 +28,7 @@ SELECT {COLUMNS} FROM (
     (SELECT * FROM workspaces  -- idx_workspaces_reconcile
      WHERE deleted_at IS NULL AND (phase <> desired_state OR operation <> 'NONE') AND phase <> 'ERROR'
        AND (error_reason IS DISTINCT FROM 'Unreachable' OR retry_at IS NULL OR retry_at <= %(now)s)
-       AND id > %(after)s
+       AND id > %(after)s AND id <> ALL(%(but)s::uuid[])
      ORDER BY id LIMIT %(limit)s)
     UNION ALL
     (SELECT * FROM workspaces  -- idx_workspaces_deleting
@@ -37,13 +37,13 @@ SELECT {COLUMNS} FROM (
                 AND conditions -> 'storage.volume_ready' ->> 'reason' IS NOT DISTINCT FROM 'VolumeNotFound'
                 AND conditions -> 'infra.container_ready' ->> 'reason' IS NOT DISTINCT FROM 'ContainerNotFound')
        AND (error_reason IS DISTINCT FROM 'Unreachable' OR retry_at IS NULL OR retry_at <= %(now)s)
-       AND id > %(after)s
+       AND id > %(after)s AND id <> ALL(%(but)s::uuid[])
      ORDER BY id LIMIT %(limit)s)
     UNION ALL
     (SELECT * FROM workspaces  -- idx_workspaces_error
      WHERE deleted_at IS NULL AND phase = 'ERROR'
        AND recover_request IS NOT NULL AND recover_request ->> 'id' IS DISTINCT FROM recover_handled_id::text
-       AND id > %(after)s
+       AND id > %(after)s AND id <> ALL(%(but)s::uuid[])
      ORDER BY id LIMIT %(limit)s)
 ) AS needing
 ORDER BY id LIMIT %(limit)s
@@ -70,12 +70,16 @@ ORDER BY phase_changed_at LIMIT %s
 
 
 async def needing_work(
-    conn: Connection, now: datetime, limit: int, after: WorkspaceId | None = None
+    conn: Connection,
+    now: datetime,
+    limit: int,
+    after: WorkspaceId | None = None,
+    but: Collection[WorkspaceId] = (),
 ) -> Sequence[Workspace]:
-    """Workspaces with a wish, an operation, a deletion or a recovery to attend to."""
+    """Workspaces with a wish, an operation, a deletion or a recovery to attend to, but for those that are busy."""
 
     async def page(after: WorkspaceId, limit: int) -> AsyncCursor[TupleRow]:
-        return await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after})
+        return await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after, "but": list(but)})
 
     return await _paged(page, after, limit)
 

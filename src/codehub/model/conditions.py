@@ -53,6 +53,8 @@ class Condition:
 
     def seen_as(self, status: bool, reason: str, message: str, now: datetime) -> "Condition":
         """This condition after a new look at the same fact."""
+        if self.last_transition_time and (status, reason, message) == (self.status, self.reason, self.message):
+            return self
         since = self.last_transition_time if status == self.status and self.last_transition_time else now
         return Condition(status, reason, message, since)
 
@@ -68,7 +70,7 @@ class Conditions:
     others: Mapping[str, Any] = field(default_factory=dict)
 
     def with_health(self, healthy: Condition) -> "Conditions":
-        return replace(self, healthy=healthy)
+        return self if healthy is self.healthy else replace(self, healthy=healthy)
 
 
 def from_json(stored: Mapping[str, Any]) -> Conditions:

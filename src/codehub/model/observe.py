@@ -28,12 +28,12 @@ def observe(workspace: Workspace, seen: Seen, now: datetime) -> Conditions:
     """The conditions after this look; `policy.healthy` is judged later (health.py)."""
     status = workspace.status
     before = status.conditions
-    return replace(
-        before,
-        volume_ready=_volume(before.volume_ready, workspace, seen, now),
-        archive_ready=_archive(before.archive_ready, status, seen.archive, now),
-        container_ready=_container(before.container_ready, workspace, seen, now),
-    )
+    volume = _volume(before.volume_ready, workspace, seen, now)
+    archive = _archive(before.archive_ready, status, seen.archive, now)
+    container = _container(before.container_ready, workspace, seen, now)
+    if volume is before.volume_ready and archive is before.archive_ready and container is before.container_ready:
+        return before  # most looks change nothing, and then nothing is made anew
+    return replace(before, volume_ready=volume, archive_ready=archive, container_ready=container)
 
 
 def is_live(home: HomeContext, volume: VolumeSeen | None) -> bool:

@@ -1,0 +1,44 @@
+"""Running until stopped: Ctrl-C and SIGTERM end the work in order, at any moment of it."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+
+import uvloop
+
+
+def run(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    """Run until the work ends or is stopped; raises what it raises."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_until_signalled(work))
+
+
+async def _until_signalled(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    task = asyncio.create_task(work())
+    loop = asyncio.get_running_loop()
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            task.cancel()
+            say("Stopping …")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+    say("Stopped.")
+
+
+def say(line: str) -> None:
+    """Progress is for the person at the terminal; it is not a log. When nobody reads it any more, work goes on."""
+    with contextlib.suppress(OSError, ValueError):  # a character that the terminal lacks is a ValueError
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
