@@ -4,6 +4,7 @@ A process is its pid, the time it started (field 22 of /proc/PID/stat) and the b
 all three is somebody else: it is neither taken for ours nor killed. A zombie has ended; only its parent has not asked.
 """
 
+import functools
 import os
 import signal
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 
 
+@functools.cache
 def boot_id() -> str:
     return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
 
