@@ -16,7 +16,7 @@ from codehub.drivers import archive_store
 from codehub.drivers.archive_store.folder import MARKER
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, Meta, parse
 from codehub.drivers.archives import ArchiveStore, Limits, S3Options
-from codehub.errors import DriverError, SettingsError
+from codehub.errors import DriverError, SettingsError, Unreachable
 from codehub.model.observation import ArchiveSeen
 from tests.contract.s3 import S3Server
 from tests.contract.stores import PREFIX, FolderStore, S3Store, listed, meta_of, new_key
@@ -288,9 +288,11 @@ async def test_a_job_is_given_what_it_needs_to_reach_the_store(bucket: S3Store) 
     assert str(bucket.server.options.secret_access_key) not in repr(job) + repr(bucket.server.options)
 
 
-def test_a_job_on_a_folder_is_given_paths(tmp_path: Path) -> None:
+async def test_a_job_on_a_folder_is_given_paths(tmp_path: Path) -> None:
     key = new_key()
-    job = ArchiveStore.open((tmp_path / "with space").as_uri(), prefix="").job_urls(key)
+    store = ArchiveStore.open((tmp_path / "with space").as_uri(), prefix="")
+    await store.prepare()
+    job = store.job_urls(key)
     assert job.archive_url == f"{tmp_path.as_uri()}/with%20space/{key}"
     assert job.store == {}
 
@@ -300,3 +302,15 @@ def test_the_bucket_may_be_in_the_name_of_the_host() -> None:
     store = ArchiveStore.open("s3://b", s3=options).job_urls(new_key()).store
     assert store["endpoint"] == "https://b.s3.example"
     assert store["virtual_hosted_style_request"] is True
+
+
+async def test_no_job_is_sent_to_a_folder_whose_disk_is_not_mounted(tmp_path: Path) -> None:
+    """It would take every archive for lost, and write new ones where they vanish once the disk is back."""
+    root, key = tmp_path / "disk", new_key()
+    store = ArchiveStore.open(root.as_uri())
+    await store.prepare()
+    assert store.job_urls(key).archive_url.startswith(root.as_uri())
+    root.rename(tmp_path / "elsewhere")
+    root.mkdir()  # the mount point
+    with pytest.raises(Unreachable):
+        store.job_urls(key)

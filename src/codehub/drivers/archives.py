@@ -79,7 +79,10 @@ class ArchiveStore:
             await self._find(_NOBODY)
 
     def job_urls(self, key: ArchiveKey) -> JobUrls:
-        """Where a storage job is to put the archive and its meta, or to get them from."""
+        """Where a storage job is to put the archive and its meta, or to get them from.
+
+        Touches the disk where the store is a folder; raises Unreachable if that is not there.
+        """
         path = self._path(key)
         return JobUrls(self._objects.url(path), self._objects.url(path + META_SUFFIX), self._objects.job_options)
 

@@ -95,6 +95,9 @@ class FolderObjects:
             yield page
 
     def url(self, path: str) -> str:
+        """For a job, which cannot tell a missing archive from a disk that is not mounted, and would write below it."""
+        if not self._is_there():
+            raise Unreachable(f"The archive folder {self._root} is not there.", "Is its disk mounted?")
         return (self._root / path).as_uri()
 
     @property
