@@ -103,15 +103,18 @@ class DockerInstances:
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    async def _list(self, **more: list[str]) -> list[seen.Container]:
-        filters = {**spec.label_filter(self._options.installation, spec.WORKSPACE), **more}
+    async def _list(self) -> list[seen.Container]:
+        filters = spec.label_filter(self._options.installation, spec.WORKSPACE)
         listed = await self._engine.get("/containers/json", all=1, filters=filters)
         found = (seen.container_of(line, self._options.network) for line in listed)
         return [container for container in found if container is not None]
 
     async def _find(self, workspace_id: WorkspaceId) -> seen.Container | None:
-        found = await self._list(name=[f"^/?{instance_name(workspace_id)}$"])
-        return found[0] if found else None
+        """Asked for by its name: a filtered listing costs the engine as much as the whole one."""
+        found = await none_if_missing(self._engine.get(f"/containers/{instance_name(workspace_id)}/json"))
+        if found is None or not seen.is_workspace(found, self._options.installation):
+            return None
+        return seen.container_of(seen.as_listed(found), self._options.network)
 
     async def _seen(self, container: seen.Container) -> InstanceSeen:
         if not container.runs:

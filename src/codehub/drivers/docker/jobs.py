@@ -42,11 +42,13 @@ class DockerJobs:
         self._volumes = volumes
         self._network = network
         self._urls_of = urls_of
+        self._last_words: dict[str, str] = {}  # by the id of a job's container
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         filters = spec.label_filter(self._options.installation, spec.JOB)
         listed = await self._engine.get("/containers/json", all=1, filters=filters)
         jobs = [job for job in map(seen.job_of, listed) if job is not None]
+        self._last_words = {job.id: self._last_words[job.id] for job in jobs if job.id in self._last_words}
         logs = await asyncio.gather(*(self._log(job) for job in jobs))
         now = datetime.now(UTC)
         found: dict[WorkspaceId, list[JobSeen]] = {}
@@ -120,12 +122,17 @@ class DockerJobs:
         return found
 
     async def _log(self, job: seen.Job) -> str | None:
-        """Its last lines; None if it was removed since it was listed."""
+        """Its last lines; None if it was removed since it was listed. Who has ended says no more: read once."""
+        if job.id in self._last_words:
+            return self._last_words[job.id]
         path = f"/containers/{job.id}/logs"
         try:
-            return seen.plain_log(await self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
+            text = seen.plain_log(await self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
         except EngineError:  # not there any more; or dead, a removal of it having failed half way
             return "" if job.state == "dead" else None
+        if job.state == "exited":
+            self._last_words[job.id] = text
+        return text
 
 
 def archive_mount(folder: Path, verb: str) -> spec.Body | None:

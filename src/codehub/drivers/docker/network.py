@@ -100,6 +100,7 @@ class WorkspaceNetwork:
             "Workspaces reach neither each other nor any service of this machine (firewall verified in the kernel).",
             outbound,
             *exceptions,
+            "The disk space of a home is not limited.",
             self._reach.sentence
             if self._reach
             else "Storage jobs do not reach the archive store, whose name is unknown.",

@@ -90,6 +90,22 @@ def container_of(listed: Json, network: str) -> Container | None:
     )
 
 
+def as_listed(inspected: Json) -> Json:
+    """A container that was looked at alone, in the shape that listings have."""
+    return {
+        "Id": inspected["Id"],
+        "Names": [inspected["Name"]],
+        "State": inspected["State"]["Status"],
+        "Labels": inspected["Config"].get("Labels"),
+        "NetworkSettings": inspected.get("NetworkSettings"),
+    }
+
+
+def is_workspace(inspected: Json, installation: str) -> bool:
+    labels = inspected["Config"].get("Labels") or {}
+    return bool((labels.get(spec.LABEL_INSTALLATION), labels.get(spec.LABEL_ROLE)) == (installation, spec.WORKSPACE))
+
+
 def volumes_of(listed: Sequence[Json], installation: str) -> dict[WorkspaceId, VolumeSeen]:
     """Homes by workspace; one without labels too, since no operation of ours may take it for its own."""
     found = {}
