@@ -113,7 +113,7 @@ async def test_what_is_notified_arrives(database: str, owner: Connection, redis:
         await until(lambda: (str(identity), "workspace_deleted") in ears.sse(), "the deletion is published")
         assert ears.sse(STRANGER) == []
         assert woken.times >= 3
-        assert listener.status.published >= 3
+        await until(lambda: listener.status.published >= 3, "counted")
         assert (listener.status.dropped, listener.status.is_failing) == (0, False)
 
 
@@ -210,6 +210,7 @@ async def test_redis_away_holds_nothing_up(
             await wire.mend()
             await until(lambda: listener.status.mute_since is None, "Redis is back")
             await until(lambda: GAP in ears.heard, "everybody reads anew")
+            await until(lambda: ("t:wake:wc", {}) in ears.heard, "the other parts are woken late, but are")
             await change(owner, identity, memo="after")
             await until(ears.sse, "it publishes again")
             assert listener.status.gaps == 1, "PostgreSQL was heard all the time"
