@@ -1,15 +1,18 @@
 """A home that changes while it is read: a clear failure that names the file, never an archive of something else."""
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from codehub.storage_job import archive
+from codehub.storage_job import archive, restore
 from codehub.storage_job.pack import BUFFER, Packer
-from codehub.storage_job.protocol import Tally, TryAgain, parse_request
-from codehub.storage_job.stores import open_pair
+from codehub.storage_job.protocol import Corrupted, StoreUnreachable, Tally, TryAgain, parse_request
+from codehub.storage_job.stores import Meta, open_pair
+from tests.storage_job.hostile import squeezed, tar_of
 from tests.storage_job.job import Store, encoded
 
 CHANGES: dict[str, Callable[[Path], object]] = {
@@ -80,3 +83,37 @@ def test_a_stage_that_dies_fails_the_job(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         archive.store(target, meta, feed)
     assert list(folder.iterdir()) == []
+
+
+@dataclass
+class Breaking:
+    """A store that ends in the middle of an archive, with an error or as if that were all."""
+
+    whole: bytes
+    error: Exception | None
+
+    def size(self) -> int:
+        return len(self.whole)
+
+    def content(self, most: int) -> bytes:
+        return self.whole[:most]
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self.whole[: len(self.whole) // 2]
+        if self.error:
+            raise self.error
+
+    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("error", [StoreUnreachable("out"), OSError("disk"), None])
+def test_a_store_that_breaks_off_is_no_damaged_archive(error: Exception | None, tmp_path: Path) -> None:
+    """What the store said comes out, not that the archive could not be decompressed."""
+    whole = squeezed(tar_of(("file", os.urandom(3 << 20), {})))
+    request = parse_request(encoded(Store(tmp_path.as_uri()).request("restore", tmp_path)))
+    root = os.open(tmp_path, os.O_RDONLY)
+    known = Meta(hashlib.sha256(whole).hexdigest(), len(whole))
+    with pytest.raises(type(error) if error else Corrupted):
+        restore.unpack(Breaking(whole, error), known, root, request, Tally())
+    os.close(root)

@@ -1,9 +1,11 @@
 """The processes that make files: none outlives its job, none fails unnoticed, nothing leaks when one cannot start."""
 
+import json
 import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from tests.storage_job.job import Store, done, ended, kill, restored_from, run_h
 from tests.support import eventually
 
 
-def archived(tmp_path: Path, files: int = 3000) -> dict[str, object]:
+def archived(tmp_path: Path, files: int = 3000) -> dict[str, Any]:
     """An archive of many files, and an empty volume."""
     home = tmp_path / "home"
     (home / "many").mkdir(parents=True)
@@ -27,18 +29,51 @@ def archived(tmp_path: Path, files: int = 3000) -> dict[str, object]:
     return request
 
 
-def makers_of(child: "subprocess.Popen[bytes]", volume: Path) -> list[int]:
-    """Once they are at work."""
+def started(request: dict[str, Any]) -> "tuple[subprocess.Popen[bytes], list[int]]":
+    """The job, stopped as soon as its makers are there, and their pids."""
+    child = start(request)
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    eventually(lambda: len(children.read_text().split()) == 2 and len(list(volume.rglob("*"))) > 10, "it makes files")
-    return [int(pid) for pid in children.read_text().split()]
+    while len(children.read_text().split()) < 2:
+        assert child.poll() is None
+    os.kill(child.pid, signal.SIGSTOP)
+    makers = [int(pid) for pid in children.read_text().split()]
+    eventually(lambda: all(map(is_ready, makers)), "they wait for orders")
+    return child, makers
+
+
+def is_ready(pid: int) -> bool:
+    """It has the shared memory, which is the last thing before its first order."""
+    return "memfd:slabs" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def is_there(pid: int) -> bool:
+    """Also one that is stopped, but not one that only waits to be buried."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
 
 
 def test_one_that_dies_fails_the_try(tmp_path: Path) -> None:
     """The job notices, tries again by itself, and the result is exact."""
     request = archived(tmp_path)
-    child = start(restored_from(request, tmp_path / "volume"))
-    os.kill(makers_of(child, tmp_path / "volume")[0], signal.SIGKILL)
+    child, makers = started(restored_from(request, tmp_path / "volume"))
+    os.kill(makers[0], signal.SIGKILL)
+    os.kill(child.pid, signal.SIGCONT)
+    got = ended(child)
+    assert got.code == Exit.DONE, got.lines
+    assert snapshot(tmp_path / "volume") == snapshot(tmp_path / "home")
+
+
+def test_one_that_dies_when_all_is_given_out(tmp_path: Path) -> None:
+    """The job only waits for it then: what it did not make must not be missing."""
+    request = archived(tmp_path)
+    result = tmp_path / "result"
+    child, makers = started(restored_from(request, tmp_path / "volume", result_path=str(result)))
+    os.kill(makers[0], signal.SIGSTOP)
+    os.kill(child.pid, signal.SIGCONT)
+    eventually(lambda: json.loads(result.read_text())["files_done"] == 3002, "all is read")
+    os.kill(makers[0], signal.SIGKILL)
     got = ended(child)
     assert got.code == Exit.DONE, got.lines
     assert snapshot(tmp_path / "volume") == snapshot(tmp_path / "home")
@@ -48,13 +83,12 @@ def test_they_die_with_their_job_and_only_then_the_volume_is_free(tmp_path: Path
     """Even one that is stopped, which would not hear that nobody gives it orders any more."""
     request = archived(tmp_path)
     again = restored_from(request, tmp_path / "volume")
-    child = start(again)
-    found = makers_of(child, tmp_path / "volume")
-    os.kill(found[0], signal.SIGSTOP)
+    child, makers = started(again)
+    os.kill(makers[0], signal.SIGSTOP)
     with pytest.raises(TryAgain, match="another job"), volumes.opened_volume(str(tmp_path / "volume"), 0.1):
         pass
     kill(child)
-    eventually(lambda: not any(Path(f"/proc/{pid}/root").exists() for pid in found), "they are gone")
+    eventually(lambda: not any(map(is_there, makers)), "they are gone")
     assert not run_here(again).skipped
     assert snapshot(tmp_path / "volume") == snapshot(tmp_path / "home")
 
