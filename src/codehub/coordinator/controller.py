@@ -145,6 +145,8 @@ class Controller:
         """Somebody doubts that these have their archive: look at it directly."""
         self._archive_suspects.update(ids)
         self._to_read.update(ids)
+        for identity in ids:
+            self._wished_looks.pop(identity, None)
         self._wake()
 
     def _wake(self) -> None:
