@@ -16,7 +16,7 @@ from codehub.model import conditions as c
 from codehub.model import ttl
 from codehub.model.gc import KnownWorkspace
 from codehub.model.wishes import is_ready_to_delete
-from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, Wish, Workspace, WorkspaceId
+from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, Status, Wish, Workspace, WorkspaceId
 
 Watcher = Callable[[Workspace | None, Workspace], None]
 _SHORTEST = timedelta(seconds=ttl.SHORTEST_SECONDS)
@@ -32,10 +32,12 @@ class MemoryDatabase:
     history: list[HistoryEntry] = field(default_factory=list)
     is_out: bool = False
     watchers: list[Watcher] = field(default_factory=list)  # told of each row that was written, at once
+    on_decided: Callable[[Workspace, Status], None] = lambda _was, _now: None  # … by a decision made from `_was`
+    on_expired: Watcher = lambda _before, _row: None  # … and by a TTL
     _ids: list[WorkspaceId] = field(default_factory=list)
     _needing: list[WorkspaceId] = field(default_factory=list)  # but for the pauses of an outage
 
-    # -- the controller's ---------------------------------------------------------------------------------------------
+    # -- the controller's --------------------------------------------------------------------------------------------
 
     async def read(self, asked: Asked) -> Reading:
         self._answer()
@@ -80,6 +82,7 @@ class MemoryDatabase:
         for change in sorted(changes, key=lambda change: change.was.id):
             row = self.rows.get(change.was.id)
             if row is not None and _still_applies(row, change):
+                self.on_decided(change.was, change.now)
                 self._write(replace(row, status=change.now))
                 written.add(row.id)
         self.history += [entry for entry in history if entry.workspace_id in written]
@@ -99,7 +102,7 @@ class MemoryDatabase:
         self.epoch += 1
         return self.epoch
 
-    # -- the TTL runner's -----------------------------------------------------------------------------------------------
+    # -- the TTL runner's ---------------------------------------------------------------------------------------------
 
     async def due(self, limit: int) -> Sequence[Expiration]:
         self._answer()
@@ -122,6 +125,7 @@ class MemoryDatabase:
         if row is None or not _is_unchanged(row, was) or _pushed_back(row) != _pushed_back(was):
             return False
         self._write(replace(row, wish=self._wishing(row.wish, expiration.transition.to)))
+        self.on_expired(row, self.rows[row.id])
         return True
 
     async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
@@ -134,7 +138,7 @@ class MemoryDatabase:
                 touched += 1
         return touched
 
-    # -- GC's -----------------------------------------------------------------------------------------------------------
+    # -- GC's ---------------------------------------------------------------------------------------------------------
 
     async def now(self) -> datetime:
         self._answer()
@@ -151,10 +155,11 @@ class MemoryDatabase:
         return [
             _known(self.rows[identity])
             for identity in self._ids
-            if identity in wanted or self.rows[identity].source_archive in sources
+            if identity in wanted
+            or (self.rows[identity].source_archive in sources and self.rows[identity].wish.deleted_at is None)
         ]
 
-    # -- the service layer's --------------------------------------------------------------------------------------------
+    # -- the service layer's ------------------------------------------------------------------------------------------
 
     def insert(self, row: Workspace) -> None:
         self._answer()
@@ -184,7 +189,7 @@ class MemoryDatabase:
             accessed = max(accessed or self.clock(), self.clock())
         return replace(wish, desired_state=desired, last_access_at=accessed)
 
-    # -- inside -----------------------------------------------------------------------------------------------------------
+    # -- inside -------------------------------------------------------------------------------------------------------
 
     def _answer(self) -> None:
         if self.is_out:

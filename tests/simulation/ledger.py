@@ -5,12 +5,13 @@ ledger is told of every row that is written, every volume and archive that goes 
 reads the world and never changes it.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NoReturn
 
-from codehub.drivers.memory.things import Home, Instance, Stored, Volume
+from codehub.drivers.memory.things import Home, Instance, Job, JobKind, Stored, Volume
 from codehub.model.invariants import violations
 from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.observation import Life, Seen
@@ -21,10 +22,12 @@ from codehub.model.workspace import (
     OpId,
     Phase,
     RecoverFrom,
+    Status,
     VolumeState,
     Workspace,
     WorkspaceId,
 )
+from tests.simulation import verdicts
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.trace import Trace
 
@@ -52,7 +55,8 @@ class Expectation:
     newest: int = NOTHING
     damaged: bool = False  # something outside took data away: it may be missing, but never silently
     given_up: bool = False  # a person decided to lose the newest version
-    last_visit: datetime | None = None
+    lost_at: datetime | None = None  # the last accident
+    visits: deque[datetime] = field(default_factory=lambda: deque(maxlen=100))
 
 
 @dataclass
@@ -62,15 +66,23 @@ class Ledger:
     trace: Trace
     clock: Callable[[], datetime]
     retention: timedelta
+    redis_lost_at: datetime | None = None
     expected: dict[WorkspaceId, Expectation] = field(default_factory=dict)
     _archived: dict[ArchiveKey, int] = field(default_factory=dict)  # what each complete archive held when it was made
     _used: set[OpId] = field(default_factory=set)
+    made_at: dict[str, datetime] = field(default_factory=dict)  # of instances, by their address
     _addresses: dict[str, WorkspaceId] = field(default_factory=dict)
+    _pointless: set[OpId] = field(default_factory=set)  # archive jobs that found their archive complete but damaged
 
     def fail(self, what: str, workspace_id: WorkspaceId | None) -> NoReturn:
         self.trace.fail(what, workspace_id)
 
-    # -- told by the database ---------------------------------------------------------------------------------------
+    # -- told by the database --------------------------------------------------------------------------------------
+
+    def decided(self, was: Workspace, status: Status) -> None:
+        """A decision that was made from `was` is written."""
+        for broken in violations(was, Seen(), Decision(status, None, "")):
+            self.fail(broken, was.id)
 
     def written(self, before: Workspace | None, row: Workspace) -> None:
         """A row was written."""
@@ -87,9 +99,7 @@ class Ledger:
 
     def _judged(self, before: Workspace, row: Workspace) -> None:
         """The controller changed the status."""
-        decision = Decision(row.status, None, "")
-        for broken in violations(before, Seen(), decision):
-            self.fail(broken, row.id)
+        verdicts.check(self, before, row)
         op_id = row.status.op_id
         if op_id is not None and op_id != before.status.op_id:
             if op_id in self._used:
@@ -120,6 +130,10 @@ class Ledger:
             case RecoverFrom.AS_IS:
                 pass
 
+    def expired(self, before: Workspace | None, row: Workspace) -> None:
+        assert before is not None
+        verdicts.check_expired(self, before, row)
+
     def undeleted(self, row: Workspace) -> None:
         if self.expected[row.id].given_up:
             self._expect_the_archive(row)
@@ -130,7 +144,7 @@ class Ledger:
         expectation.newest = self._archived.get(key, NOTHING) if key is not None else NOTHING
         expectation.given_up = False
 
-    # -- told by the world --------------------------------------------------------------------------------------------
+    # -- told by the world -------------------------------------------------------------------------------------------
 
     def volume_going(self, workspace_id: WorkspaceId, volume: Volume) -> None:
         """A driver is about to remove this volume."""
@@ -165,7 +179,6 @@ class Ledger:
         self.trace.note(owner, f"archive {key[37:45]} is collected")
         if row is None:
             self.fail("GC deleted an archive of a workspace that the database does not know", owner)
-            return
         for other in self.rows.values():
             uncopied = other.source_archive == key and other.status.archive_key is None
             if uncopied and other.wish.deleted_at is None:
@@ -190,19 +203,29 @@ class Ledger:
     def instance_made(self, workspace_id: WorkspaceId, instance: Instance) -> None:
         self.trace.note(workspace_id, f"instance of {str(instance.op_id)[:8]} at {instance.endpoint}")
         self._addresses[instance.endpoint] = workspace_id
+        self.made_at[instance.endpoint] = self.clock()
+
+    def job_begun(self, job: Job) -> None:
+        """A job starts; one that finds a complete archive has nothing to do."""
+        stored = self.surroundings.stored.get(job.key)
+        if job.kind is JobKind.ARCHIVE and stored is not None and stored.has_meta and stored.damaged:
+            if job.op_id in self._pointless and not self.expected[job.workspace_id].damaged:
+                self.fail("an archive that is damaged is made again under its old op_id", job.workspace_id)
+            self._pointless.add(job.op_id)
 
     def lost(self, workspace_id: WorkspaceId) -> None:
         """An accident took something of this workspace away."""
         self.expected[workspace_id].damaged = True
+        self.expected[workspace_id].lost_at = self.clock()
 
-    # -- told by the users ----------------------------------------------------------------------------------------------
+    # -- told by the users --------------------------------------------------------------------------------------------
 
     def wrote(self, workspace_id: WorkspaceId, version: int) -> None:
         expectation = self.expected[workspace_id]
         expectation.newest = version
         expectation.given_up = expectation.damaged = False
 
-    # -- what must hold -------------------------------------------------------------------------------------------------
+    # -- what must hold -----------------------------------------------------------------------------------------------
 
     def volume(self, row: Workspace) -> Volume | None:
         return self.surroundings.of(row).volumes.get(row.id)

@@ -5,6 +5,7 @@ writing for as long as that instance lives.
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -33,10 +34,12 @@ from codehub.model.workspace import (
 )
 from tests.simulation.ledger import Ledger, home_of
 from tests.simulation.process import FLUSH_SECONDS, Shared
+from tests.simulation.signals import MemoryActivity
 from tests.simulation.surroundings import STORAGE
 
-_TTLS = (0, 60, 120, 600)
+_TTLS = (0, 60, 90, 300)
 LONGEST_TTL = max(_TTLS)
+_ASKED = (Desired.RUNNING, Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED)
 
 
 @dataclass
@@ -54,8 +57,8 @@ class People:
         """Until they are told to stop."""
         while True:
             await asyncio.sleep(self.rng.expovariate(1 / self.every))
-            if self.rng.random() < 0.002:
-                await asyncio.sleep(self.rng.uniform(600, 7200))  # a night
+            if self.rng.random() < 0.001:
+                await asyncio.sleep(self.rng.uniform(60, 1200))  # a night
             try:
                 await self._do_something()
             except Unavailable:
@@ -63,39 +66,42 @@ class People:
 
     async def proxies(self) -> None:
         """What was seen is kept until Redis took it."""
+        activity = MemoryActivity(self.shared.redis)
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            try:
-                for workspace_id in list(self._seen):
-                    self.shared.redis.visit(workspace_id, self._seen[workspace_id])
-                    del self._seen[workspace_id]
-            except Unavailable:
-                continue
+            with suppress(Unavailable):
+                await activity.report(self._seen)
+                self._seen.clear()
 
     async def _do_something(self) -> None:
         ids = self.shared.ids
         if len(ids) < self.most and (not ids or self.rng.random() < 0.1):
             self.create()
             return
-        row = self.shared.database.rows[self.rng.choice(ids)]
+        place = self.rng.randrange(len(ids))
+        row = self.shared.database.rows[ids[place]]
         dice = self.rng.random()
-        if dice < 0.45:
+        if row.status.phase is Phase.DELETED:
+            ids[place] = ids[-1]  # nobody comes back to it, but for its ghost
+            ids.pop()
+        elif dice < 0.45:
             self._write(row)
-        elif row.status.phase is Phase.ERROR and dice < 0.9:
+        elif row.wish.desired_state is Desired.DELETED:
+            await (self._undelete(row) if dice < 0.9 else self._delete(row))
+        elif row.status.phase is Phase.ERROR and dice < 0.95:
             await self._recover(row)
-        elif dice < 0.90:
-            await self._ask(row, self.rng.choice((Desired.RUNNING, Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED)))
         elif dice < 0.94:
+            others = [desired for desired in _ASKED if desired is not row.wish.desired_state]
+            await self._ask(row, self.rng.choice(others))
+        elif dice < 0.96:
             await self._delete(row)
-        elif dice < 0.97:
-            await self._undelete(row)
         elif dice < 0.98:
             until = self._now() + timedelta(seconds=self.rng.uniform(60, LONGEST_TTL))
             self._set(row, replace(row.wish, keep_awake_until=until), "keeps it awake")
         else:
             self._copy(row)
 
-    # -- what they ask for ----------------------------------------------------------------------------------------------
+    # -- what they ask for --------------------------------------------------------------------------------------------
 
     def create(self, source: ArchiveKey | None = None) -> None:
         now = self._now()
@@ -172,7 +178,7 @@ class People:
             self.ledger.trace.note(row.id, what)
         return done
 
-    # -- what they do inside ----------------------------------------------------------------------------------------------
+    # -- what they do inside ------------------------------------------------------------------------------------------
 
     def _write(self, row: Workspace) -> None:
         """Type, if the proxy lets them or they are still connected."""
@@ -183,7 +189,7 @@ class People:
         if led_here:
             self._connected[row.id] = instance
             self._seen[row.id] = self._now()
-            self.ledger.expected[row.id].last_visit = self._now()
+            self.ledger.expected[row.id].visits.append(self._now())
         volume, home = self.ledger.volume(row), row.status.home_ctx
         mounted = instance.volume is volume and home.volume is VolumeState.LIVE and home.uid == volume.uid
         if self._connected.get(row.id) is instance and mounted and instance.op_id == home.instance_op:

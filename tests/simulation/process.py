@@ -24,7 +24,7 @@ from codehub.model.gc import GcRules
 from codehub.model.workspace import OpId, WorkspaceId
 from tests.simulation.database import MemoryDatabase
 from tests.simulation.gate import Died, Gate, Gated, Plan
-from tests.simulation.signals import MemoryRedis
+from tests.simulation.signals import MemoryActivity, MemoryRedis, MemoryTimers
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.trace import Trace
 
@@ -163,10 +163,10 @@ class Process:
         leadership = Leadership(epoch, asked_at)
         records: Any = Gated(gate, "database", shared.database)
         archives = cast("Archives", Gated(gate, "archives", shared.surroundings.store.archives))
-        redis: Any = Gated(gate, "redis", shared.redis)
+        activity: Any = Gated(gate, "redis", MemoryActivity(shared.redis))
         controller = self._controller(gate, records, archives, leadership)
-        expirer = Expirer(records, redis, flush_interval=FLUSH_SECONDS)
-        timers: Any = Gated(gate, "redis", shared.redis.timers)
+        expirer = Expirer(records, activity, flush_interval=FLUSH_SECONDS)
+        timers: Any = Gated(gate, "redis", MemoryTimers(shared.redis))
         collector = Collector(
             records, archives, timers, leadership, shared.gc_rules, on_change=controller.suspect_archives
         )

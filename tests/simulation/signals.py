@@ -1,6 +1,6 @@
 """Redis in memory: visits that proxies saw, and the timers of orphans. All of it may be lost at any moment."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -10,52 +10,58 @@ from codehub.model.workspace import WorkspaceId
 
 @dataclass
 class MemoryRedis:
-    """Implements Activity; `timers` implements OrphanTimers."""
+    """The server."""
 
     is_out: bool = False
     visited: dict[WorkspaceId, datetime] = field(default_factory=dict)
     since: dict[str, datetime] = field(default_factory=dict)
-    on_answer: Callable[[], None] = lambda: None
-    _marked: bool = False  # the mark that says "nothing was lost since"
+    mark: object = None
 
     def answer(self) -> None:
         if self.is_out:
-            raise Unavailable("Redis did not answer in time.", "Try again in a moment.")
+            raise Unavailable("Redis does not answer.", "Check that it runs.")
 
     def flush(self) -> None:
         """Everything in it is gone."""
         self.visited.clear()
         self.since.clear()
-        self._marked = False
+        self.mark = None
 
-    def visit(self, workspace_id: WorkspaceId, at: datetime) -> None:
-        """What a proxy sends: ZADD GT."""
-        self.answer()
-        self.visited[workspace_id] = max(at, self.visited.get(workspace_id, at))
+
+@dataclass
+class MemoryActivity:
+    """Implements Activity, for one process; `report` is the proxies' side."""
+
+    redis: MemoryRedis
+    _mark: object = field(default_factory=object)
+
+    async def report(self, visits: Mapping[WorkspaceId, datetime]) -> None:
+        self.redis.answer()
+        for workspace_id, at in visits.items():
+            self.redis.visited[workspace_id] = max(at, self.redis.visited.get(workspace_id, at))
 
     async def visits(self, limit: int) -> Mapping[WorkspaceId, datetime]:
-        self.answer()
-        oldest = sorted(self.visited.items(), key=lambda visit: (visit[1], str(visit[0])))
+        self.redis.answer()
+        oldest = sorted(self.redis.visited.items(), key=lambda visit: (visit[1], str(visit[0])))
         return dict(oldest[:limit])
 
     async def forget(self, visits: Mapping[WorkspaceId, datetime]) -> None:
-        self.answer()
+        self.redis.answer()
         for workspace_id, at in visits.items():
-            if self.visited.get(workspace_id) == at:
-                del self.visited[workspace_id]
+            if workspace_id in self.redis.visited and self.redis.visited[workspace_id] <= at:
+                del self.redis.visited[workspace_id]
 
     async def is_continuous(self) -> bool:
-        self.answer()
-        was, self._marked = self._marked, True
-        return was
-
-    @property
-    def timers(self) -> "MemoryTimers":
-        return MemoryTimers(self)
+        self.redis.answer()
+        was_ours = self.redis.mark is self._mark
+        self.redis.mark = self._mark = object()
+        return was_ours
 
 
 @dataclass(frozen=True)
 class MemoryTimers:
+    """Implements OrphanTimers."""
+
     redis: MemoryRedis
 
     async def all(self) -> Mapping[str, datetime]:

@@ -4,12 +4,9 @@ import asyncio
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from codehub.model.workspace import WorkspaceId
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 KEPT = 60  # events of each workspace, and of everything that is about none
 
@@ -27,7 +24,7 @@ class Trace:
     violation: str | None = None  # the first
     story: tuple[str, ...] = ()  # what led to it
     failed: asyncio.Event = field(default_factory=asyncio.Event)
-    _hash: "_Hash" = field(default_factory=lambda: blake2b(digest_size=16))
+    _hash: blake2b = field(default_factory=lambda: blake2b(digest_size=16))
     _kept: dict[WorkspaceId | None, deque[tuple[int, float, str]]] = field(default_factory=dict)
 
     def note(self, workspace_id: WorkspaceId | None, what: str) -> None:

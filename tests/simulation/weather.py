@@ -61,7 +61,7 @@ class Weather:
         self.shared.lost_wakes = 0.0
         self.ledger.trace.note(None, "the weather clears up")
 
-    # -- misbehaviour -------------------------------------------------------------------------------------------------
+    # -- misbehaviour ------------------------------------------------------------------------------------------------
 
     def _disturb(self) -> None:
         kinds: list[tuple[int, Callable[[], None]]] = [
@@ -112,7 +112,7 @@ class Weather:
         self._outage("slow listing", [fault], 1.0, 40.0)
 
     def _outage(self, kind: str, faults: list[Fault], least: float, most: float) -> None:
-        seconds = self.rng.uniform(least, most)
+        seconds = least + (most - least) * self.rng.random() ** 3  # mostly short
         self.ledger.trace.fault(kind, None, f"for {seconds:.1f} s")
         for fault in faults:
             self._later(seconds, fault.end)
@@ -159,6 +159,7 @@ class Weather:
         redis = self.shared.redis
         if self.rng.random() < 0.5:
             redis.flush()
+            self.ledger.redis_lost_at = self.shared.database.clock()
             self.ledger.trace.fault("redis flushed")
         redis.is_out = True
         seconds = self.rng.uniform(1.0, 200.0)
@@ -170,7 +171,7 @@ class Weather:
             if (landed := world.land(1)) > 0:
                 self.ledger.trace.fault("a late call lands", None, f"{landed}")
 
-    # -- accidents ------------------------------------------------------------------------------------------------------
+    # -- accidents ----------------------------------------------------------------------------------------------------
 
     def _destroy(self) -> None:
         accidents = (self._lose_volume, self._lose_volume, self._harm_archive, self._lose_archive, self._bring_back)

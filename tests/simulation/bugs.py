@@ -1,0 +1,134 @@
+"""The bugs that the simulation must find: every row of the traps that a model checker found, and the classics.
+
+Each is what an honest mistake would look like: one rule left out, or two where another one would still cover for it.
+"""
+
+from tests.simulation.planting import Bug, Edit
+
+TRAPS = {
+    1: Bug(
+        "an ERROR on the way down counts as arrived, and the deletion takes the home unarchived",
+        (Edit("model.wishes", "(Phase.ARCHIVED, Phase.PENDING)", "(Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)"),),
+    ),
+    2: Bug(
+        "a home that is being deleted is not condemned, and undelete does not wait until it is gone",
+        (
+            Edit("model.completion", "return replace(home, volume=VolumeState.CONDEMNED)\n", "return home\n"),
+            Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "pass"),
+            Edit("model.steps", "    if is_leftover(home, seen.volume):\n", "    if home.knows(seen.volume.incarnation):\n"),
+            Edit("model.wishes", "if not gone or status.home_ctx.volume is not VolumeState.NONE:", "if False:"),
+        ),
+    ),
+    3: Bug(
+        "an archive of an earlier operation completes this one",
+        (
+            Edit("model.completion", "status.home_ctx.volume is VolumeState.CONDEMNED and status", "status"),
+            Edit("model.suspicion", "        return True  # it may have written", "        return None  # it may have written"),
+            Edit("model.suspicion", "ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):\n        return True", "ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):\n        return False"),
+        ),
+    ),
+    4: Bug(
+        "DataLost is judged from the change alone",
+        (Edit("model.suspicion", "if home.volume is not VolumeState.LIVE:", "if home.volume is not VolumeState.LIVE or workspace.status.phase == 'ERROR':"),),
+    ),
+    5: Bug(
+        "mounting makes a volume, and nobody notices that it is another",
+        (
+            Edit("model.suspicion", "volume.incarnation == home.incarnation and home.uid in (None, volume.uid)", "volume.incarnation == home.incarnation"),
+            Edit("drivers.memory.world", "        if volume is None:\n            raise Refused(f\"There is no volume of {workspace_id}.\")", "        if volume is None:\n            volume = self.volumes[workspace_id] = Volume(ref.incarnation, ref.uid or '')"),
+        ),
+    ),
+    6: Bug(
+        "the result of a restore completes another one",
+        (
+            Edit("model.steps", "    if _restored_elsewhere(home, job, seen.volume):", "    if False:"),
+            Edit("model.completion", "restored and same and", "restored and"),
+        ),
+    ),
+    7: Bug(
+        "jobs of earlier operations are left alone",
+        (
+            Edit("model.tick", "    if seen.jobs and not is_waiting(status, now):", "    if False:"),
+            Edit("model.tick", "    if seen.jobs:\n        return Decision(status, None, \"it waits", "    if False:\n        return Decision(status, None, \"it waits"),
+            Edit("model.tick", "workspace.status.operation is Operation.NONE or seen.jobs == ()", "True"),
+            Edit("model.tick", "status.operation is not Operation.NONE and seen.jobs:", "False:"),
+            Edit("model.steps", "    if other is not None:", "    if False:"),
+            Edit("model.completion", "if seen.jobs is None or seen.jobs:", "if seen.jobs is None:"),
+        ),
+    ),
+    8: Bug(
+        "a restore goes into the volume that is there",
+        (Edit("model.completion", "home = home.draw(op_id, VolumeState.RESTORING)", "home = replace(home, volume=VolumeState.RESTORING, restore_marker=None)"),),
+    ),
+    9: Bug(
+        "an instance that is dead counts as none",
+        (
+            Edit("model.plan", "(phase is Phase.RUNNING or _exists(seen.instance))", "phase is Phase.RUNNING"),
+            Edit("model.completion", "return seen.instance is not None and not seen.instance.exists", "return seen.instance is not None and seen.instance.endpoint is None"),
+            Edit("model.steps", "    if seen.instance.exists:\n        # It may", "    if seen.instance.endpoint:\n        # It may"),
+            Edit("model.steps", "if seen.instance is not None and seen.instance.exists:", "if seen.instance is not None and seen.instance.endpoint:"),
+        ),
+    ),
+    10: Bug(
+        "PROVISIONING does not end live",
+        (Edit("model.completion", "home = replace(home, volume=VolumeState.LIVE, uid=uid, retired=retired)", "home = replace(home, volume=home.volume, uid=uid, retired=retired)"),),
+    ),
+    11: Bug(
+        "an instance whose home is lost stays",
+        (Edit("model.tick", "    homeless = not status.conditions.volume_ready.status\n", "    return None\n    homeless = False\n"),),
+    ),
+    12: Bug(
+        "a TTL acts whatever is wished for",
+        (Edit("model.ttl", " and status.phase.value == wish.desired_state.value", ""),),
+    ),
+    13: Bug(
+        "nobody looks for an instance before the archive is committed",
+        (Edit("model.steps", "    if seen.instance.exists:\n        # It may", "    if False:\n        # It may"),),
+    ),
+    14: Bug(
+        "a deletion takes whatever volume is there",
+        (Edit("drivers.memory.volumes", "there = self._world.volume(workspace_id, volume)", "there = self._world.volumes[workspace_id]"),),
+    ),
+    15: Bug(
+        "an archive that failed verification is made again under the same op_id",
+        (Edit("model.steps", "return Change(_begun_again(failed, now, fresh_op_id), \"the archive failed", "return Change(failed, \"the archive failed"),),
+    ),
+}  # fmt: skip
+
+OTHERS = {
+    "op_id reused": Bug(
+        "an op_id serves two operations",
+        (Edit("model.completion", "        op_id=op_id,\n        op_started_at=now,", "        op_id=status.op_id or op_id,\n        op_started_at=now,"),),
+    ),
+    "deleted before the commit": Bug(
+        "the volume goes before its archive is committed",
+        (
+            Edit("model.steps", "return Change(_committed(workspace, op_id), \"the archive is complete and verified\")", "return Act(a.RemoveJob(op_id), \"\") if job else Act(a.DeleteVolume(seen.volume.ref), \"\")"),
+        ),
+    ),
+    "restore_marker kept": Bug(
+        "a restore begins with the marker of the last one",
+        (
+            Edit("model.workspace", "            incarnation=Incarnation(str(op_id)),\n", "            incarnation=Incarnation(str(op_id)),\n            restore_marker=self.restore_marker,\n"),
+            Edit("model.steps", "    return home.restore_marker is not None and (not volume.exists or home.uid != volume.uid)", "    return False"),
+            Edit("model.completion", "restored and same and", "restored and"),
+            Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "home = replace(home, volume=VolumeState.NONE, uid=None)"),
+        ),
+    ),
+    "an outage is absence": Bug(
+        "what could not be looked at is not there",
+        (
+            Edit("coordinator.looking", "            self._outage(name, str(error))\n            return None", "            self._outage(name, str(error))\n            return Listing({}, {}, {}, busy)"),
+            Edit("coordinator.looking", "_NO_VOLUME = VolumeSeen(exists=False)", "_NO_VOLUME = VolumeSeen(exists=False, confirmed=True)"),
+        ),
+    ),
+    "ERROR forgotten": Bug(
+        "an ERROR is reset at the next tick",
+        (
+            Edit("model.failure", "    if reason in TERMINAL:\n", "    if status.operation is Operation.NONE:\n        return None\n    if reason in TERMINAL:\n"),
+            Edit("model.health", "if error_reason is not None and is_terminal(error_reason):", "if False:"),
+        ),
+    ),
+}  # fmt: skip
+
+ALL = {**{f"trap {number}": bug for number, bug in TRAPS.items()}, **OTHERS}
