@@ -119,8 +119,8 @@ async def test_rows_that_cannot_be_read_end_no_page(owner: Connection, controlle
     for number in (0, 2, 3):
         await change(owner, ids[number], error_reason="OfANewerVersion")
     readable = [ids[1], ids[4], ids[5]]
-    for page in (needing_work(controller, NOW, limit), sweep(controller, None, limit)):
-        assert [workspace.id for workspace in await page] == readable[:limit]
+    assert [workspace.id for workspace in await needing_work(controller, NOW, limit)] == readable[:limit]
+    assert [workspace.id for workspace in await sweep(controller, None, limit)] == readable[:limit]
 
 
 async def test_by_ids(owner: Connection, api: Connection) -> None:
