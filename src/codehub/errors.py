@@ -10,10 +10,21 @@
     │   ├── ActionFailed      … this time: trying again may help, and is counted
     │   ├── TerminalError     … and trying again will not help: `reason` says which kind
     │   └── Refused           … because the caller named something else than what is there
-    └── InvalidName           a text that is no name, key or id of ours
+    ├── InvalidName           a text that is no name, key or id of ours
+    └── ServiceError          a service refuses what it was asked for; `code` for programs, `details` beside it
+        ├── NotLoggedIn       … because nobody is logged in, or no longer
+        ├── NotAllowed        … because whoever asks may not do that at all
+        ├── NotFound          … because there is no such thing, or it is none of theirs
+        ├── Invalid           … because of what was given
+        ├── Conflict          … in the present state; it may be possible later
+        ├── Gone              … for good
+        ├── Outdated          … because it changed since whoever asks has read it
+        └── OverLimit         … because it is too much, or too often; `retry_after` seconds when waiting helps
 
 Nothing else may reach a user: an exception outside this tree is a bug.
 """
+
+from collections.abc import Mapping
 
 
 class CodeHubError(Exception):
@@ -78,3 +89,76 @@ class Refused(DriverError):
 
 class InvalidName(CodeHubError):
     """The text does not have the form that names of this kind have."""
+
+
+class ServiceError(CodeHubError):
+    """What was asked for is refused, and nothing was changed. `code` names the case for programs."""
+
+    code = "refused"
+
+    def __init__(
+        self, message: str, hint: str = "", *, code: str | None = None, details: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message, hint)
+        self.code = code or self.code
+        self.details = dict(details or {})
+
+
+class NotLoggedIn(ServiceError):
+    """There is no session or token, or it has ended."""
+
+    code = "not_logged_in"
+
+
+class NotAllowed(ServiceError):
+    """Whoever asks may not do this."""
+
+    code = "not_allowed"
+
+
+class NotFound(ServiceError):
+    """There is no such thing; what belongs to somebody else is not there either."""
+
+    code = "not_found"
+
+
+class Invalid(ServiceError):
+    """What was given cannot be used."""
+
+    code = "invalid"
+
+
+class Conflict(ServiceError):
+    """It does not go together with the present state."""
+
+    code = "conflict"
+
+
+class Gone(ServiceError):
+    """It was possible once."""
+
+    code = "gone"
+
+
+class Outdated(ServiceError):
+    """It changed since it was read: read it again."""
+
+    code = "outdated"
+
+
+class OverLimit(ServiceError):
+    """Too much, or too often."""
+
+    code = "over_limit"
+
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        code: str | None = None,
+        details: Mapping[str, object] | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message, hint, code=code, details=details)
+        self.retry_after = retry_after

@@ -32,6 +32,7 @@ from codehub.metrics import Metrics
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.app import create_app
+from codehub.web.context import Context
 from codehub.web.health import Check, look_at
 from codehub.web.server import listen, serve, url_of
 
@@ -65,6 +66,7 @@ class _Dependencies:
     checks: dict[str, Check]
     drivers: Drivers
     coordinator: Coordinator
+    context: Context
     failed: Callable[[], "asyncio.Future[None]"]
 
 
@@ -97,7 +99,8 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
                 "coordinator": coordinator.check,
                 **drivers.checks,
             }
-            yield _Dependencies(checks, drivers, coordinator, lambda: asyncio.ensure_future(servers.failed()))
+            context = Context(settings, pool, redis, drivers.images, drivers.default_backend)
+            yield _Dependencies(checks, drivers, coordinator, context, lambda: asyncio.ensure_future(servers.failed()))
 
 
 @contextlib.asynccontextmanager
@@ -131,7 +134,7 @@ async def _migrate(database_url: str) -> None:
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
     url = url_of(listener)
     data_dir.publish_url(url)
-    app = create_app(dependencies.checks, Metrics(), dependencies.drivers.isolation)
+    app = create_app(dependencies.checks, Metrics(), dependencies.drivers.isolation, dependencies.context)
     parts = {
         asyncio.create_task(serve(app, listener), name="http"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),

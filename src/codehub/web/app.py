@@ -1,33 +1,24 @@
 """The HTTP application: /healthz (alive), /readyz (dependencies, and how workspaces are kept apart), /metrics, a page.
 
-An error never shows a stack trace: it is one shape, `{"error": {"code", "message"}}`, and the cause is in the log.
+The API is in web/api, errors as answers in web/errors.py.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from html import escape
 from http import HTTPStatus
-from typing import Any
 
-import structlog
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
-from starlette.exceptions import HTTPException
 
 from codehub import __version__
 from codehub.metrics import Metrics
+from codehub.web import errors
+from codehub.web.context import Context
+from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, look_at
 
-log = structlog.get_logger(__name__)
-
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+ROUTERS: tuple[APIRouter, ...] = ()  # of web/api
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -47,18 +38,24 @@ ul {{ list-style: none; padding: 0 }} li {{ margin: .3rem 0 }} small {{ display:
 Isolation = Callable[[], Mapping[str, Sequence[str]]]
 
 
-def create_app(checks: Mapping[str, Check], metrics: Metrics, isolation: Isolation = dict) -> FastAPI:
-    """The application over the given dependencies; `isolation` says for each backend what keeps workspaces apart."""
+def create_app(
+    checks: Mapping[str, Check], metrics: Metrics, isolation: Isolation = dict, context: Context | None = None
+) -> FastAPI:
+    """The application over the given dependencies; `isolation` says for each backend what keeps workspaces apart.
+
+    Without a context it is the health pages alone: what a process has that serves no people.
+    """
     app = FastAPI(
         title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
     app.state.checks = checks
     app.state.isolation = isolation
     app.state.metrics = metrics
+    app.state.context = context
+    for router in ROUTERS if context is not None else ():
+        app.include_router(router, prefix="/api/v1")
     app.middleware("http")(_observe)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _invalid_request)
-    app.add_exception_handler(Exception, _internal_error)
+    errors.install(app)
     app.add_api_route(
         "/healthz", healthz, methods=["GET", "HEAD"], response_class=PlainTextResponse, include_in_schema=False
     )
@@ -132,31 +129,6 @@ async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Re
         route = getattr(request.scope.get("route"), "path", "(none)")
         metrics.requests.labels(request.method, route, str(status)).inc()
         metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
-    for name, value in _HEADERS.items():
+    for name, value in SECURITY_HEADERS.items():
         response.headers.setdefault(name, value)
     return response
-
-
-def error_body(status: HTTPStatus, message: str) -> dict[str, Any]:
-    return {"error": {"code": status.name.lower(), "message": message}}
-
-
-async def _http_error(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    message = str(error.detail) if error.detail and error.detail != status.phrase else f"{status.phrase}."
-    return JSONResponse(error_body(status, message), status, headers=error.headers)
-
-
-async def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    status = HTTPStatus.UNPROCESSABLE_ENTITY
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return JSONResponse(error_body(status, f"{where}: {first['msg']}."), status)
-
-
-async def _internal_error(request: Request, error: Exception) -> JSONResponse:
-    log.error("a request failed", path=request.url.path, exc_info=error)
-    status = HTTPStatus.INTERNAL_SERVER_ERROR
-    return JSONResponse(error_body(status, "Something went wrong here; the log has the details."), status, _HEADERS)

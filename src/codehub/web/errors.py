@@ -1,0 +1,80 @@
+"""Errors as answers: one shape, `{"error": {"code", "message"}}`, with `details` where a program can use them.
+
+Nothing else reaches a caller: no stack trace, no text of a database or a library. The cause is in the log.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from codehub import errors as e
+from codehub.web.headers import SECURITY_HEADERS
+
+log = structlog.get_logger(__name__)
+
+STATUSES: Mapping[type[e.CodeHubError], HTTPStatus] = {
+    e.NotLoggedIn: HTTPStatus.UNAUTHORIZED,
+    e.NotAllowed: HTTPStatus.FORBIDDEN,
+    e.NotFound: HTTPStatus.NOT_FOUND,
+    e.Invalid: HTTPStatus.UNPROCESSABLE_ENTITY,
+    e.Conflict: HTTPStatus.CONFLICT,
+    e.Gone: HTTPStatus.GONE,
+    e.Outdated: HTTPStatus.PRECONDITION_FAILED,
+    e.OverLimit: HTTPStatus.TOO_MANY_REQUESTS,
+    e.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(e.ServiceError, _service_error)
+    app.add_exception_handler(e.Unavailable, _unavailable)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(Exception, _internal_error)
+
+
+def error_body(code: str, message: str, details: Mapping[str, object] | None = None) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message} | ({"details": details} if details else {})}
+
+
+async def _service_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, e.ServiceError)
+    status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    headers = {}
+    if isinstance(error, e.OverLimit) and error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, e.NotLoggedIn):
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(error_body(error.code, str(error), error.details), status, headers)
+
+
+async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    return JSONResponse(error_body("unavailable", str(error)), status, {"Retry-After": "2"})
+
+
+async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    message = str(error.detail) if error.detail and error.detail != status.phrase else f"{status.phrase}."
+    return JSONResponse(error_body(status.name.lower(), message), status, headers=error.headers)
+
+
+async def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return JSONResponse(error_body("invalid", f"{where}: {first['msg']}."), HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+async def _internal_error(request: Request, error: Exception) -> JSONResponse:
+    log.error("a request failed", path=request.url.path, exc_info=error)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    body = error_body("internal_server_error", "Something went wrong here; the log has the details.")
+    return JSONResponse(body, status, SECURITY_HEADERS)  # this one passes no middleware of ours
