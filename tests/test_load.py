@@ -324,3 +324,22 @@ async def test_a_bug_while_preparing_is_an_outage_without_details() -> None:
     await running
     preparing.check()
     assert tries == 3
+
+
+async def test_what_may_be_undone_is_prepared_again_and_again() -> None:
+    prepared = 0
+
+    async def prepare() -> None:
+        nonlocal prepared
+        prepared += 1
+        if prepared == 2:
+            raise Unreachable("Somebody undid it.")
+
+    async def often() -> bool:
+        return prepared > 4
+
+    preparing = Preparing("it", prepare, wait=0.01, every=0.01)
+    running = asyncio.create_task(preparing.run())
+    await eventually_async(often, "it is prepared again")
+    running.cancel()
+    preparing.check()

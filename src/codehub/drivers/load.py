@@ -25,6 +25,7 @@ from codehub.drivers.process.programs import is_installed
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 
 FIRST_ATTEMPT_SECONDS = 5.0
+PREPARED_AGAIN_SECONDS = 240.0  # a firewall that somebody flushed is put back
 STORE = "archives"  # its name among the checks
 
 _NOBODY = WorkspaceId(UUID(int=0))
@@ -82,7 +83,7 @@ async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Driv
         preparing = {STORE: Preparing(STORE, prepare_store)}
         for backend, one in opened.items():
             if one.prepare is not None:
-                preparing[backend] = Preparing(backend, one.prepare)
+                preparing[backend] = Preparing(backend, one.prepare, every=PREPARED_AGAIN_SECONDS)
         await stack.enter_async_context(_kept_trying(preparing.values()))
         checks = {STORE: _check_of(preparing[STORE], store.ping)}
         for backend, one in opened.items():
