@@ -214,7 +214,7 @@ async def test_a_job_sees_its_home_its_archive_and_no_network(world: World) -> N
 def test_the_job_takes_no_other_code_of_ours_along() -> None:
     sources = [bind.source for bind in code_binds()]
     assert sources[0].name == "storage_job"
-    assert not any((source / "codehub" / "config.py").exists() for source in sources)
+    assert not any((source / "codehub" / "config").exists() for source in sources)
 
 
 def _home(world: World, workspace_id: WorkspaceId, volume: VolumeRef) -> Home:
