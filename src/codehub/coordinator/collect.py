@@ -22,6 +22,7 @@ from codehub.errors import DriverError, Unreachable
 from codehub.model import gc
 from codehub.model.gc import FoundArchive, GcRules, KnownWorkspace
 from codehub.model.names import parse_archive_key
+from codehub.model.suspicion import looks_like_outage
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 
 log = structlog.get_logger(__name__)
@@ -124,7 +125,12 @@ class Collector:
         return _Look(found, by_owner, known, await self._records.now(), dict(await self._timers.all()))
 
     async def _carry_out(self, look: _Look, plan: gc.GcPlan, report: GcReport, *, unknown_too: bool) -> GcReport:
-        if report.missing:
+        archived = sum(row.deleted_at is None and row.archive_key is not None for row in look.known)
+        if looks_like_outage(len(report.missing), archived):
+            log.error(
+                "many archives are not in the store's listing; this is taken for an outage", missing=len(report.missing)
+            )
+        elif report.missing:
             self._on_change(report.missing)
         # What only an administrator may delete keeps the timer that his word started, until he says it again.
         foreign = frozenset(plan.foreign)

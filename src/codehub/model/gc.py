@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from codehub.errors import InvalidName
-from codehub.model.names import archive_key, parse_archive_key
+from codehub.model.names import archive_key, archive_owner
 from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
 
 
@@ -87,21 +86,17 @@ def plan(
     `override` and `unknown_too` are an administrator's words: delete although it looks implausible; delete also keys
     of workspaces that the database does not know.
     """
-    protected = protected_keys(known, now, rules) | _newest_of_the_living(found, known)
-    ids = {row.id for row in known}
-    ours: dict[ArchiveKey, WorkspaceId] = {}
+    owners = {archive.key: archive_owner(archive.key) for archive in found}
+    protected = protected_keys(known, now, rules) | _newest_of_the_living(found, owners, known)
+    ids = {str(row.id) for row in known}
+    ours: list[ArchiveKey] = []
     foreign: list[str] = []
-    for archive in found:
-        try:
-            name = parse_archive_key(archive.key)
-        except InvalidName:
-            foreign.append(archive.key)
-            continue
-        if name.workspace_id in ids or unknown_too:
-            ours[ArchiveKey(archive.key)] = name.workspace_id
+    for key, owner in owners.items():
+        if owner is not None and (owner in ids or unknown_too):
+            ours.append(ArchiveKey(key))
         else:
-            foreign.append(archive.key)
-    orphans = [key for key in ours if key not in protected]
+            foreign.append(key)
+    orphans = {key: None for key in ours if key not in protected}  # a set that keeps the order of the listing
     due = [key for key in orphans if key in timers and now - timers[key] >= rules.orphan_delay]
     stopped = None
     if not override and len(orphans) > rules.implausible_count and len(orphans) > len(found) * rules.implausible_share:
@@ -112,7 +107,7 @@ def plan(
     return GcPlan(
         delete=() if stopped else tuple(due),
         start_timers=tuple(key for key in orphans if key not in timers),
-        clear_timers=tuple(key for key in timers if key not in set(orphans)),
+        clear_timers=tuple(key for key in timers if key not in orphans),
         foreign=tuple(foreign),
         stopped=stopped,
     )
@@ -124,17 +119,16 @@ def _in_trash(row: KnownWorkspace, now: datetime, rules: GcRules) -> bool:
     return now <= row.deleted_at + rules.trash_retention
 
 
-def _newest_of_the_living(found: Sequence[FoundArchive], known: Sequence[KnownWorkspace]) -> frozenset[ArchiveKey]:
+def _newest_of_the_living(
+    found: Sequence[FoundArchive], owners: Mapping[str, str | None], known: Sequence[KnownWorkspace]
+) -> frozenset[ArchiveKey]:
     """The newest complete archive of each workspace that is not deleted: the last resort if its row is wrong."""
-    living = {row.id for row in known if row.deleted_at is None}
-    newest: dict[WorkspaceId, FoundArchive] = {}
+    living = {str(row.id) for row in known if row.deleted_at is None}
+    newest: dict[str, FoundArchive] = {}
     for archive in found:
-        if not archive.complete:
+        owner = owners[archive.key]
+        if not archive.complete or owner is None or owner not in living:
             continue
-        try:
-            owner = parse_archive_key(archive.key).workspace_id
-        except InvalidName:
-            continue
-        if owner in living and (owner not in newest or archive.modified_at > newest[owner].modified_at):
+        if owner not in newest or archive.modified_at > newest[owner].modified_at:
             newest[owner] = archive
     return frozenset(ArchiveKey(archive.key) for archive in newest.values())

@@ -46,6 +46,12 @@ def meta_key(key: ArchiveKey) -> str:
     return f"{key}{META_SUFFIX}"
 
 
+def archive_owner(text: str) -> str | None:
+    """The workspace id that a key of exactly our form begins with, as text; None for anything else."""
+    match = _ARCHIVE_KEY.fullmatch(text)
+    return match[1] if match is not None else None
+
+
 def parse_archive_key(text: str) -> ArchiveName:
     """The ids in a key of exactly our form; anything else in the store is not ours to touch."""
     match = _ARCHIVE_KEY.fullmatch(text)

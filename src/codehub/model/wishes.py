@@ -9,7 +9,19 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from codehub.model import conditions as c
-from codehub.model.workspace import Desired, Operation, Phase, VolumeState, Wish, Workspace
+from codehub.model import recovery
+from codehub.model.workspace import (
+    ArchiveKey,
+    Desired,
+    Operation,
+    Phase,
+    RecoverRequest,
+    VolumeState,
+    Wish,
+    Workspace,
+)
+
+LONGEST_AWAKE = timedelta(hours=24)
 
 
 class RefusedBecause(Enum):
@@ -36,7 +48,7 @@ def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish
     wish, status = workspace.wish, workspace.status
     if desired is Desired.DELETED:
         return _conflict("A workspace is deleted with DELETE, not by its desired_state.")
-    if wish.deleted_at is not None or wish.desired_state is Desired.DELETED:
+    if is_going(workspace):
         return _conflict("The workspace is being deleted. Undelete it first.")
     if status.operation is not Operation.NONE:
         return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
@@ -44,6 +56,55 @@ def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish
         return _conflict("The workspace is in ERROR. Recover it first.")
     accessed = now if desired is Desired.RUNNING else wish.last_access_at  # starting counts as access
     return replace(wish, desired_state=desired, last_access_at=accessed)
+
+
+def is_going(workspace: Workspace) -> bool:
+    """Whether it is to be deleted: then nothing but undelete changes what is wanted of it."""
+    return workspace.wish.deleted_at is not None or workspace.wish.desired_state is Desired.DELETED
+
+
+def edit(workspace: Workspace) -> Refusal | None:
+    """Whether names, notes, image and TTLs may be changed: at any time, operations included, but in the trash."""
+    return _conflict("The workspace is being deleted. Undelete it first.") if is_going(workspace) else None
+
+
+def keep_awake(workspace: Workspace, now: datetime, lasting: timedelta) -> Wish | Refusal:
+    """Keep it from being stopped for being idle, for at most a day from now; no time at all ends that."""
+    if is_going(workspace):
+        return _conflict("The workspace is being deleted. Undelete it first.")
+    until = now + min(lasting, LONGEST_AWAKE) if lasting > timedelta(0) else None
+    return replace(workspace.wish, keep_awake_until=until)
+
+
+def recover(workspace: Workspace, request: RecoverRequest) -> Wish | Refusal:
+    """Answer the error that the workspace is in. A later answer replaces one that was not honoured yet."""
+    wish, status = workspace.wish, workspace.status
+    if wish.deleted_at is not None:
+        return _conflict("The workspace is deleted. Undelete it first.")
+    if status.operation is not Operation.NONE:
+        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+    if status.phase is not Phase.ERROR:
+        return _conflict("The workspace is not in ERROR: there is nothing to recover from.")
+    refused = recovery.is_refused(status, request.source, forced=request.forced)
+    if refused is not None:
+        return _conflict(refused)
+    return replace(wish, recover_request=replace(request, answers=status.error_reason))
+
+
+def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -> ArchiveKey | Refusal:
+    """The archive that a new workspace can be made from: the newest one, while it is kept."""
+    wish, status = workspace.wish, workspace.status
+    if wish.purged_at is not None:
+        return Refusal(RefusedBecause.GONE, "That workspace was purged: nothing of it was kept.")
+    if wish.deleted_at is not None and now > wish.deleted_at + retention:
+        return Refusal(RefusedBecause.GONE, "That workspace was deleted too long ago: its archive is no longer kept.")
+    if status.archive_key is None and wish.deleted_at is not None:
+        return Refusal(RefusedBecause.GONE, "That workspace was deleted without an archive.")
+    if status.archive_key is None:
+        return _conflict("That workspace has no archive yet. Archive it first.")
+    if status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS:
+        return _conflict("The archive of that workspace is lost or damaged.")
+    return status.archive_key
 
 
 def delete(workspace: Workspace, now: datetime, *, purge: bool = False) -> Wish | Refusal:
