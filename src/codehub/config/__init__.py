@@ -11,6 +11,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from codehub.config.accounts import AccountConfig, OidcConfig
 from codehub.config.control import (
     ActivityConfig,
     CoordinatorConfig,
@@ -31,6 +32,7 @@ from codehub.config.values import Group
 from codehub.errors import SettingsError
 
 __all__ = [
+    "AccountConfig",
     "ActivityConfig",
     "BackendConfig",
     "CoordinatorConfig",
@@ -41,6 +43,7 @@ __all__ = [
     "HistoryConfig",
     "LimitsConfig",
     "LogConfig",
+    "OidcConfig",
     "OperationConfig",
     "ProcessConfig",
     "RedisChannelConfig",
@@ -63,6 +66,8 @@ class Settings(BaseModel):
 
     server: ServerConfig
     log: LogConfig
+    accounts: AccountConfig
+    oidc: OidcConfig
     database: DatabaseConfig
     redis: RedisConfig
     redis_channels: RedisChannelConfig

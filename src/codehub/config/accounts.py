@@ -1,0 +1,106 @@
+"""Settings of accounts: the first administrator, how long sessions last, who may speak for a client, and OIDC."""
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from codehub.config.values import Group, Interval, Networks
+
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_ISSUER = re.compile(r"https?://[^\s?#@]+")
+_LOCAL_ISSUER = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)")
+
+
+def _origin(text: str) -> str:
+    text = text.removesuffix("/")
+    if not _ORIGIN.fullmatch(text):
+        raise ValueError("must be https://host or http://host:port, without a path")
+    return text.lower()
+
+
+def _issuer(text: str) -> str:
+    if not _ISSUER.fullmatch(text):
+        raise ValueError("must be the provider's URL, as in https://login.example.com/realm")
+    if text.startswith("http://") and not _LOCAL_ISSUER.match(text):
+        raise ValueError("must begin with https://: over plain HTTP anybody on the way could log in as anyone")
+    return text
+
+
+def _password(secret: SecretStr) -> SecretStr:
+    if len(secret.get_secret_value()) < 10:
+        raise ValueError("must have at least 10 characters")
+    return secret
+
+
+class AccountConfig(Group):
+    """Who may log in, for how long, and from where a client is believed to come."""
+
+    admin_password: Annotated[SecretStr, AfterValidator(_password)] | None = Field(
+        None,
+        validation_alias="CODEHUB_ADMIN_PASSWORD",
+        description="Password of the first administrator, `admin`, read when there is no user yet. "
+        "Default: a generated one, shown once.",
+    )
+    public_url: Annotated[str, AfterValidator(_origin)] | None = Field(
+        None,
+        validation_alias="CODEHUB_PUBLIC_URL",
+        description="Where browsers find CodeHub, as `https://codehub.example.com`. Default: what the request says.",
+    )
+    trusted_proxies: Networks = Field(
+        (),
+        validation_alias="CODEHUB_TRUSTED_PROXIES",
+        description="Networks, separated by commas, of proxies whose `X-Forwarded-*` headers are believed.",
+    )
+    session_idle_seconds: Interval = Field(
+        604800, validation_alias="SESSION_IDLE_SECONDS", description="Seconds without a request until a login ends."
+    )
+    session_absolute_seconds: Interval = Field(
+        2592000, validation_alias="SESSION_ABSOLUTE_SECONDS", description="Seconds until a login ends in any case."
+    )
+
+
+class OidcConfig(Group):
+    """Logging in with an OpenID Connect provider, beside passwords."""
+
+    issuer: Annotated[str, AfterValidator(_issuer)] | None = Field(
+        None,
+        validation_alias="OIDC_ISSUER",
+        description="The provider's URL; `/.well-known/openid-configuration` is looked up under it. Default: no OIDC.",
+    )
+    client_id: str | None = Field(
+        None, validation_alias="OIDC_CLIENT_ID", description="What the provider calls this installation."
+    )
+    client_secret: SecretStr | None = Field(
+        None, validation_alias="OIDC_CLIENT_SECRET", description="The secret shared with it. Default: a public client."
+    )
+    scopes: str = Field(
+        "openid profile",
+        validation_alias="OIDC_SCOPES",
+        pattern=r"^(.* )?openid( .*)?$",
+        description="Scopes to ask for, separated by spaces; `openid` must be one.",
+    )
+    username_claim: str = Field(
+        "preferred_username",
+        validation_alias="OIDC_USERNAME_CLAIM",
+        description="Claim that names a user at the first login.",
+    )
+    admin_claim: str | None = Field(
+        None,
+        validation_alias="OIDC_ADMIN_CLAIM",
+        description="Claim that decides at every login who is an administrator; dots lead into objects. "
+        "Default: roles are given in CodeHub.",
+    )
+    admin_value: str | None = Field(
+        None,
+        validation_alias="OIDC_ADMIN_VALUE",
+        description="Value of that claim, or a member of it when it is a list, that makes an administrator.",
+    )
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if (self.issuer is None) != (self.client_id is None):
+            raise ValueError("OIDC_ISSUER and OIDC_CLIENT_ID must be set together")
+        if (self.admin_claim is None) != (self.admin_value is None):
+            raise ValueError("OIDC_ADMIN_CLAIM and OIDC_ADMIN_VALUE must be set together")
+        return self

@@ -1,0 +1,33 @@
+"""The audit log: who did what, when and from where. Rows are added and read, never changed."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from codehub.db.pool import Connection
+from codehub.db.rows import storable
+from codehub.model.workspace import UserId, WorkspaceId
+
+INSERT = """
+INSERT INTO audit_log (actor_user_id, actor_kind, action, workspace_id, address, details)
+VALUES (%(user)s, %(kind)s, %(action)s, %(workspace)s, %(address)s, %(details)s)
+"""
+
+
+async def insert(
+    conn: Connection,
+    *,
+    user: UserId | None,
+    kind: str,
+    action: str,
+    workspace: WorkspaceId | None,
+    address: str | None,
+    details: Mapping[str, object],
+) -> None:
+    plain = {name: str(value) if isinstance(value, UUID) else value for name, value in details.items()}
+    values = {
+        "user": user, "kind": kind, "action": action, "workspace": workspace, "address": address,
+        "details": Jsonb(storable(plain)),
+    }  # fmt: skip
+    await conn.execute(INSERT, values)

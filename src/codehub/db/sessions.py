@@ -1,0 +1,134 @@
+"""Sessions of people in browsers. The table holds hashes: who reads it cannot log in with what they read.
+
+A session lives until `expires_at`, and only while it is used at least once in `idle`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from codehub.db.pool import Connection
+from codehub.db.rows import storable
+from codehub.model.workspace import UserId
+
+_AGENT_LENGTH = 400
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session that has not ended, for the one whose it is."""
+
+    id: UUID
+    created_at: datetime
+    last_seen_at: datetime
+    ends_at: datetime
+    address: str | None
+    user_agent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who a session or token belongs to."""
+
+    credential_id: UUID
+    user_id: UserId
+    username: str
+    role: str
+    scope: str
+    stale: bool  # its last use was noted more than a minute ago
+
+
+INSERT = """
+INSERT INTO sessions (token_hash, user_id, expires_at, address, user_agent)
+VALUES (%(hash)s, %(user)s, now() + %(lifetime)s, %(address)s, %(agent)s)
+RETURNING id
+"""
+
+_ALIVE = "s.expires_at > now() AND s.last_seen_at > now() - %(idle)s"
+
+FIND = f"""
+SELECT s.id AS credential_id, u.id AS user_id, u.username, u.role::text, 'write' AS scope,
+       s.last_seen_at < now() - interval '1 minute' AS stale
+FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.token_hash = %(hash)s AND {_ALIVE} AND u.disabled_at IS NULL
+"""  # noqa: S608 - constants
+
+TOUCH = "UPDATE sessions SET last_seen_at = now() WHERE id = %s AND last_seen_at < now() - interval '1 minute'"
+
+LIST = f"""
+SELECT s.id, s.created_at, s.last_seen_at, least(s.expires_at, s.last_seen_at + %(idle)s) AS ends_at,
+       host(s.address) AS address, s.user_agent
+FROM sessions s WHERE s.user_id = %(user)s AND {_ALIVE}
+ORDER BY s.last_seen_at DESC, s.id
+"""  # noqa: S608 - constants
+
+ENDS_AT = f"""
+SELECT least(s.expires_at, s.last_seen_at + %(idle)s) FROM sessions s JOIN users u ON u.id = s.user_id
+WHERE s.id = %(id)s AND {_ALIVE} AND u.disabled_at IS NULL
+"""  # noqa: S608 - constants
+
+DELETE_ONE = "DELETE FROM sessions WHERE id = %s AND user_id = %s"
+DELETE_ALL = "DELETE FROM sessions WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid"
+
+PRUNE = """
+DELETE FROM sessions WHERE id IN (
+    SELECT s.id FROM sessions s WHERE s.expires_at <= now() OR s.last_seen_at <= now() - %(idle)s LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED)
+"""
+
+
+async def insert(
+    conn: Connection,
+    user: UserId,
+    token_hash: bytes,
+    lifetime: timedelta,
+    *,
+    address: str | None = None,
+    user_agent: str | None = None,
+) -> UUID:
+    agent = None if user_agent is None else storable(user_agent)[:_AGENT_LENGTH]
+    values = {"hash": token_hash, "user": user, "lifetime": lifetime, "address": address, "agent": agent}
+    row = await (await conn.execute(INSERT, values)).fetchone()
+    assert row is not None
+    identity: UUID = row[0]
+    return identity
+
+
+async def find(conn: Connection, token_hash: bytes, idle: timedelta) -> Holder | None:
+    """Whose it is; None when it has ended, never was, or its user may not log in."""
+    async with conn.cursor(row_factory=class_row(Holder)) as cursor:
+        await cursor.execute(FIND, {"hash": token_hash, "idle": idle})
+        return await cursor.fetchone()
+
+
+async def touch(conn: Connection, session: UUID) -> None:
+    """Note that it is in use, at most once a minute."""
+    await conn.execute(TOUCH, [session])
+
+
+async def of_user(conn: Connection, user: UserId, idle: timedelta) -> Sequence[SessionRow]:
+    async with conn.cursor(row_factory=class_row(SessionRow)) as cursor:
+        await cursor.execute(LIST, {"user": user, "idle": idle})
+        return await cursor.fetchall()
+
+
+async def ends_at(conn: Connection, session: UUID, idle: timedelta) -> datetime | None:
+    """When it ends if it is not used again; None when it has ended."""
+    row = await (await conn.execute(ENDS_AT, {"id": session, "idle": idle})).fetchone()
+    return row[0] if row else None
+
+
+async def delete(conn: Connection, session: UUID, user: UserId) -> bool:
+    return (await conn.execute(DELETE_ONE, [session, user])).rowcount == 1
+
+
+async def delete_all(conn: Connection, user: UserId, *, but: UUID | None = None) -> int:
+    return (await conn.execute(DELETE_ALL, [user, but])).rowcount
+
+
+async def prune(conn: Connection, idle: timedelta, limit: int) -> int:
+    """Forget up to `limit` that have ended; how many."""
+    return (await conn.execute(PRUNE, {"idle": idle, "limit": limit})).rowcount

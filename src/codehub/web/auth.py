@@ -1,0 +1,68 @@
+"""Who asks, for every route: a session's cookie or `Authorization: Bearer`, else 401.
+
+    CurrentActor    anybody logged in
+    WritingActor    … with more than a read-only token
+    SessionActor    … in a browser: what a program has no business with
+    AdminActor      … as an administrator
+
+A route cannot forget what protects it: with an unsafe method each of these also refuses tokens that may only read, and
+cookies that another site made a browser send. A WebSocket's handshake counts as unsafe.
+"""
+
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from codehub.errors import NotAllowed
+from codehub.services import sessions
+from codehub.services.actors import Actor, ActorKind
+from codehub.web.context import InContext
+from codehub.web.cookies import session_of
+from codehub.web.csrf import SAFE_METHODS, check_same_origin, client_address, is_secure
+
+
+async def current_actor(connection: HTTPConnection, context: InContext) -> Actor:
+    """Who asks. Raises NotLoggedIn, or NotAllowed for what the credential cannot be used for."""
+    config = context.settings.accounts
+    token = bearer_of(connection)
+    session = session_of(connection, secure=is_secure(connection, config)) if token is None else None
+    unsafe = connection.scope.get("method") not in SAFE_METHODS
+    if unsafe and session is not None:
+        check_same_origin(connection, config)
+    actor = await sessions.authenticate(
+        context.pool, config, session=session, token=token, address=client_address(connection, config)
+    )
+    if unsafe:
+        actor.require_write()
+    return actor
+
+
+def bearer_of(connection: HTTPConnection) -> str | None:
+    """The token in the Authorization header; None when there is none of this kind."""
+    scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+CurrentActor = Annotated[Actor, Depends(current_actor)]
+
+
+async def writing_actor(actor: CurrentActor) -> Actor:
+    actor.require_write()
+    return actor
+
+
+async def session_actor(actor: CurrentActor) -> Actor:
+    if actor.kind is not ActorKind.USER:
+        raise NotAllowed("A token cannot be used for this.", "Log in with a password instead.", code="session_only")
+    return actor
+
+
+async def admin_actor(actor: CurrentActor) -> Actor:
+    actor.require_admin()
+    return actor
+
+
+WritingActor = Annotated[Actor, Depends(writing_actor)]
+SessionActor = Annotated[Actor, Depends(session_actor)]
+AdminActor = Annotated[Actor, Depends(admin_actor)]
