@@ -4,6 +4,9 @@ Counting and admitting one more must not be interleaved with another request doi
 the transaction that then writes.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from psycopg.sql import SQL
 
 from codehub.db.locks import AdvisoryLock
@@ -24,27 +27,55 @@ _INSTANCE_EXISTS = SQL("""(
 # that is ready makes its row RUNNING, ERROR or (deleted) DELETING, and a row that is neither RUNNING nor ERROR and
 # is to run, or is being started or stopped, is one that the reconcile index holds. (A dead container beside a row that
 # is converged is not counted: it uses nothing, and the next sweep removes it.)
-COUNT_RUNNING = SQL("""
-SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*)
-FROM (
-    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_running
+_COUNTED = SQL("""(
+    SELECT id, owner_user_id, name, created_at FROM workspaces  -- idx_workspaces_running
     WHERE deleted_at IS NULL AND phase = 'RUNNING'
     UNION ALL
-    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_reconcile
+    SELECT id, owner_user_id, name, created_at FROM workspaces  -- idx_workspaces_reconcile
     WHERE deleted_at IS NULL AND (phase <> desired_state OR operation <> 'NONE') AND phase NOT IN ('RUNNING', 'ERROR')
       AND (desired_state = 'RUNNING' OR {INSTANCE_EXISTS})
     UNION ALL
-    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_error
+    SELECT id, owner_user_id, name, created_at FROM workspaces  -- idx_workspaces_error
     WHERE deleted_at IS NULL AND phase = 'ERROR'
       AND ({INSTANCE_EXISTS}
            OR (desired_state = 'RUNNING' AND recover_request IS NOT NULL  -- it is about to leave ERROR
                AND recover_request ->> 'id' IS DISTINCT FROM recover_handled_id::text))
     UNION ALL
-    SELECT id, owner_user_id FROM workspaces  -- idx_workspaces_deleting
+    SELECT id, owner_user_id, name, created_at FROM workspaces  -- idx_workspaces_deleting
     WHERE deleted_at IS NOT NULL AND phase <> 'DELETED' AND {INSTANCE_EXISTS}
 ) AS counted
-WHERE id IS DISTINCT FROM %(excluding)s::uuid
 """).format(INSTANCE_EXISTS=_INSTANCE_EXISTS)
+
+COUNT_RUNNING = SQL("""
+SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*) FROM {COUNTED}
+WHERE id IS DISTINCT FROM %(excluding)s::uuid
+""").format(COUNTED=_COUNTED)
+
+RUNNING_OF = SQL("""
+SELECT id, name FROM {COUNTED} WHERE owner_user_id = %s ORDER BY created_at, id
+""").format(COUNTED=_COUNTED)
+
+RUNNING_BY_USER = SQL("""
+SELECT owner_user_id, (SELECT username FROM users WHERE users.id = owner_user_id), count(*) FROM {COUNTED}
+GROUP BY owner_user_id ORDER BY count(*) DESC, owner_user_id LIMIT %s
+""").format(COUNTED=_COUNTED)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningWorkspace:
+    """One that counts."""
+
+    id: WorkspaceId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOfUser:
+    """How many of one user's count."""
+
+    user_id: UserId
+    username: str
+    running: int
 
 
 async def hold_limits(conn: Connection) -> None:
@@ -58,3 +89,15 @@ async def count_running(conn: Connection, owner: UserId, excluding: WorkspaceId 
     row = await cursor.fetchone()
     assert row is not None
     return Usage(user=row[0], total=row[1])
+
+
+async def running_of(conn: Connection, owner: UserId) -> Sequence[RunningWorkspace]:
+    """What counts of one user's, oldest first: what could be stopped to make room."""
+    cursor = await conn.execute(RUNNING_OF, [owner])
+    return [RunningWorkspace(WorkspaceId(identity), name) for identity, name in await cursor.fetchall()]
+
+
+async def running_by_user(conn: Connection, limit: int) -> Sequence[RunningOfUser]:
+    """Who uses most."""
+    cursor = await conn.execute(RUNNING_BY_USER, [limit])
+    return [RunningOfUser(UserId(identity), username, count) for identity, username, count in await cursor.fetchall()]

@@ -54,7 +54,9 @@ def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish
         return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
     if status.phase is Phase.ERROR:
         return _conflict("The workspace is in ERROR. Recover it first.")
-    accessed = now if desired is Desired.RUNNING else wish.last_access_at  # starting counts as access
+    accessed = wish.last_access_at
+    if desired is Desired.RUNNING:  # starting counts as access
+        accessed = max(now, wish.last_access_at or now)
     return replace(wish, desired_state=desired, last_access_at=accessed)
 
 
@@ -107,6 +109,14 @@ def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -
     return status.archive_key
 
 
+def takes_a_place(was: Workspace, wish: Wish) -> bool:
+    """Whether this wish makes one more workspace run: then limits apply (model/limits.py)."""
+    if wish.desired_state is not Desired.RUNNING or wish.deleted_at is not None:
+        return False
+    answered = wish.recover_request != was.wish.recover_request  # it is about to leave ERROR
+    return was.wish.desired_state is not Desired.RUNNING or answered
+
+
 def delete(workspace: Workspace, now: datetime, *, purge: bool = False) -> Wish | Refusal:
     """Delete. With a home on a volume the workspace is archived first; a purge keeps nothing."""
     wish, status = workspace.wish, workspace.status
@@ -144,10 +154,23 @@ def undelete(workspace: Workspace, now: datetime, retention: timedelta) -> Wish 
         return Refusal(RefusedBecause.GONE, "The workspace was purged: nothing of it was kept.")
     if now > wish.deleted_at + retention:
         return Refusal(RefusedBecause.GONE, "The workspace was deleted too long ago: its archive is no longer kept.")
-    if status.archive_key is None or status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS:
+    if not _has_archive(workspace):
         return Refusal(RefusedBecause.GONE, "There is no archive to bring the workspace back from.")
     gone = status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND
     gone = gone and status.conditions.container_ready.reason == c.CONTAINER_NOT_FOUND
     if not gone or status.home_ctx.volume is not VolumeState.NONE:
         return _conflict("What was running is still being removed. Try again in a moment.")
     return kept
+
+
+def undelete_until(workspace: Workspace, retention: timedelta) -> datetime | None:
+    """Until when a deletion can be taken back; None for what is not deleted, or cannot come back."""
+    wish, status = workspace.wish, workspace.status
+    if wish.deleted_at is None or wish.purged_at is not None or not _has_archive(workspace):
+        return None
+    return None if status.phase is Phase.DELETED else wish.deleted_at + retention
+
+
+def _has_archive(workspace: Workspace) -> bool:
+    status = workspace.status
+    return status.archive_key is not None and (status.conditions.archive_ready.reason not in c.TERMINAL_ARCHIVE_REASONS)

@@ -1,0 +1,125 @@
+"""Workspaces as people see them: the row with its names and its owner's, one by one or a page at a time.
+
+Pages are in the order of creation, newest first; the place of the last one shown is where the next page begins, so
+that nothing is shown twice or skipped however much is created meanwhile.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.sql import SQL, Composed
+
+from codehub.db.pool import Connection
+from codehub.db.rows import COLUMNS, workspace_of
+from codehub.model.workspace import Phase, UserId, Workspace, WorkspaceId
+
+
+@dataclass(frozen=True, slots=True)
+class ShownWorkspace:
+    """A row and what only people read of it."""
+
+    workspace: Workspace
+    name: str
+    description: str | None
+    memo: str | None
+    updated_at: datetime
+    owner_username: str
+    stamp: str  # which writing of the row this is: every write of any column gives it another
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page ends."""
+
+    created_at: datetime
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What a list shows. Without an owner it is everybody's."""
+
+    owner: UserId | None = None
+    phases: Sequence[Phase] = ()
+    text: str = ""  # somewhere in the name or the description
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Which writing of which row."""
+
+    id: WorkspaceId
+    stamp: str
+    created_at: datetime
+
+
+# The transaction that wrote the row and the place where it lies: what PostgreSQL itself tells versions apart by.
+STAMP = SQL("xmin::text || ctid::text")
+
+_MORE = 6  # columns beside those of the model
+_SHOWN = SQL("""
+    {COLUMNS}, name, description, memo, updated_at,
+    (SELECT username FROM users WHERE users.id = workspaces.owner_user_id), {STAMP}
+""").format(COLUMNS=COLUMNS, STAMP=STAMP)
+
+BY_ID = SQL("SELECT {SHOWN} FROM workspaces WHERE id = %s").format(SHOWN=_SHOWN)
+BY_IDS = SQL("SELECT {SHOWN} FROM workspaces WHERE id = ANY(%s)").format(SHOWN=_SHOWN)
+
+_VERSION = SQL("id, {STAMP}, created_at").format(STAMP=STAMP)
+
+
+def page_query(asked: Filter, after: Place | None, limit: int) -> tuple[Composed, dict[str, Any]]:
+    """idx_workspaces_owner, or idx_workspaces_created for everybody's."""
+    conditions = [SQL("deleted_at IS NOT NULL") if asked.deleted else SQL("deleted_at IS NULL")]
+    arguments: dict[str, Any] = {"limit": limit}
+    if asked.owner is not None:
+        conditions.append(SQL("owner_user_id = %(owner)s"))
+        arguments["owner"] = asked.owner
+    if asked.phases:
+        conditions.append(SQL("phase = ANY(%(phases)s::workspace_state[])"))
+        arguments["phases"] = [phase.value for phase in asked.phases]
+    elif asked.deleted:
+        conditions.append(SQL("phase <> 'DELETED'"))  # of which nothing is left
+    if asked.text:
+        conditions.append(SQL("(name ILIKE %(text)s OR description ILIKE %(text)s)"))
+        arguments["text"] = containing(asked.text)
+    if after is not None:
+        conditions.append(SQL("(created_at, id) < (%(created_at)s, %(id)s)"))
+        arguments |= {"created_at": after.created_at, "id": after.id}
+    query = SQL("SELECT {} FROM workspaces WHERE {} ORDER BY created_at DESC, id DESC LIMIT %(limit)s")
+    return query.format(_VERSION, SQL(" AND ").join(conditions)), arguments
+
+
+def containing(text: str) -> str:
+    """A pattern for LIKE that is the text itself: what people type has no wildcards."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+async def page(conn: Connection, asked: Filter, after: Place | None, limit: int) -> Sequence[Version]:
+    """Which rows to show; `by_ids` says what they hold."""
+    query, arguments = page_query(asked, after, limit)
+    cursor = await conn.execute(query, arguments)
+    return [
+        Version(WorkspaceId(identity), stamp, created_at) for identity, stamp, created_at in await cursor.fetchall()
+    ]
+
+
+async def by_ids(conn: Connection, ids: Sequence[WorkspaceId]) -> dict[WorkspaceId, ShownWorkspace]:
+    """These, as far as this version can read them."""
+    cursor = await conn.execute(BY_IDS, [list(ids)])
+    return {WorkspaceId(row[0]): _shown_of(row) for row in await cursor.fetchall()}
+
+
+async def by_id(conn: Connection, identity: WorkspaceId) -> ShownWorkspace | None:
+    row = await (await conn.execute(BY_ID, [identity])).fetchone()
+    return None if row is None else _shown_of(row)
+
+
+def _shown_of(row: tuple[Any, ...]) -> ShownWorkspace:
+    name, description, memo, updated_at, username, stamp = row[-_MORE:]
+    return ShownWorkspace(workspace_of(row[:-_MORE]), name, description, memo, updated_at, username, stamp)

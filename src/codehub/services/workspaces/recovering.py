@@ -1,0 +1,26 @@
+"""Recovering from ERROR (SPEC section 8): a numbered answer to one error, honoured once by the controller."""
+
+from datetime import datetime
+from uuid import uuid4
+
+from codehub.db.listing import ShownWorkspace
+from codehub.db.pool import Pool
+from codehub.model import wishes
+from codehub.model.workspace import RecoverFrom, RecoverRequest, WorkspaceId
+from codehub.services.actors import Actor
+from codehub.services.workspaces.deciding import Verb, carry_out, wished
+from codehub.services.workspaces.showing import Encoded
+from codehub.services.workspaces.terms import Terms
+
+
+async def recover(
+    pool: Pool, terms: Terms, actor: Actor, identity: WorkspaceId, source: RecoverFrom, *, forced: bool = False
+) -> Encoded:
+    """Ask for it; the next tick judges the workspace anew."""
+    request = RecoverRequest(id=uuid4(), source=source, forced=forced)
+
+    def decide(was: ShownWorkspace, _now: datetime) -> ShownWorkspace:
+        return wished(was, wishes.recover(was.workspace, request), actor)
+
+    verb = Verb("workspace.recover", decide, {"from": source, "forced": forced})
+    return await carry_out(pool, terms, actor, identity, verb)
