@@ -1,0 +1,207 @@
+"""The client: one method for each thing that the API offers, in the words of the API."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from codehub.client.errors import NOT_CODEHUB, ApiError
+from codehub.client.events import Event, listen
+from codehub.client.http import API, Http
+from codehub.client.models import (
+    AuditEntry,
+    GcReport,
+    HistoryEntry,
+    Images,
+    Json,
+    Limits,
+    NewToken,
+    Page,
+    Session,
+    Token,
+    User,
+    Workspace,
+)
+
+PAGE = 100
+Id = UUID | str
+
+
+class Client(Http):
+    """One server, as one user. Give a token, or call `login`."""
+
+    # -- who I am
+
+    def login(self, username: str, password: str) -> User:
+        """A session of this client's own; it is ended by `logout`, never kept anywhere."""
+        response = self.call("POST", f"{API}/login", json={"username": username, "password": password})
+        self.use_cookies_of(response)
+        return self.read(_UserAnswer, response).user
+
+    def logout(self, *, everywhere: bool = False) -> None:
+        self.call("POST", f"{API}/logout", params={"everywhere": _flag(everywhere)})
+
+    def session(self) -> Session:
+        return self.get(Session, f"{API}/session")
+
+    def change_password(self, current: str, new: str) -> None:
+        self.call("POST", f"{API}/password", json={"current": current, "new": new})
+
+    # -- workspaces
+
+    def workspaces(
+        self, *, phase: str | None = None, q: str | None = None, deleted: bool = False, everybody: bool = False
+    ) -> Iterator[Workspace]:
+        """All of them, newest first, page by page; `everybody` is for administrators."""
+        path = f"{API}/admin/workspaces" if everybody else f"{API}/workspaces"
+        yield from self._all(Page[Workspace], path, phase=phase, q=q or None, deleted=_flag(deleted))
+
+    def workspace(self, identity: Id) -> Workspace:
+        return self.get(Workspace, _workspace(identity))
+
+    def create_workspace(self, name: str, **given: object) -> Workspace:
+        """`given`: image_ref, backend, description, memo, desired_state, TTLs, from_archive."""
+        body = {"name": name} | {field: value for field, value in given.items() if value is not None}
+        return self.read(Workspace, self.call("POST", f"{API}/workspaces", json=body))
+
+    def update_workspace(self, identity: Id, *, if_match: str | None = None, **changes: object) -> Workspace:
+        headers = {"If-Match": if_match} if if_match else None
+        return self.read(Workspace, self.call("PATCH", _workspace(identity), json=changes, headers=headers))
+
+    def set_state(self, identity: Id, desired: str) -> Workspace:
+        """Ask for RUNNING, STANDBY or ARCHIVED."""
+        return self.update_workspace(identity, desired_state=desired)
+
+    def delete_workspace(self, identity: Id, *, purge: bool = False) -> Workspace:
+        return self.read(Workspace, self.call("DELETE", _workspace(identity), params={"purge": _flag(purge)}))
+
+    def undelete_workspace(self, identity: Id) -> Workspace:
+        return self._verb(identity, "undelete", None)
+
+    def recover_workspace(self, identity: Id, source: str | None = None, *, forced: bool = False) -> Workspace:
+        body: Json = {"forced": forced} | ({"from": source} if source else {})
+        return self._verb(identity, "recover", body)
+
+    def keep_awake(self, identity: Id, hours: float) -> Workspace:
+        """0 ends it."""
+        return self._verb(identity, "keep-awake", {"hours": hours})
+
+    def logs(self, identity: Id, *, lines: int | None = None) -> str:
+        answer = self.call("GET", f"{_workspace(identity)}/logs", params={"lines": lines})
+        return self.read(_Logs, answer).text
+
+    def history(self, identity: Id, *, limit: int | None = None) -> Iterator[HistoryEntry]:
+        """Newest first; `limit` of them, or all."""
+        path, left = f"{_workspace(identity)}/history", limit
+        for entry in self._all(Page[HistoryEntry], path, page=min(limit or PAGE, PAGE)):
+            if left is not None:
+                if left <= 0:
+                    return
+                left -= 1
+            yield entry
+
+    def events(self) -> Iterator[Event]:
+        """What happens to the caller's workspaces, from a snapshot on, without end."""
+        return listen(self)
+
+    def images(self) -> Images:
+        return self.get(Images, f"{API}/images")
+
+    # -- tokens
+
+    def tokens(self) -> Sequence[Token]:
+        return self.get(Page[Token], f"{API}/tokens").items
+
+    def create_token(self, name: str, *, scope: str = "write", expires_in_days: int | None = None) -> NewToken:
+        body: Json = {"name": name, "scope": scope}
+        if expires_in_days is not None:
+            body["expires_in_days"] = expires_in_days
+        return self.read(NewToken, self.call("POST", f"{API}/tokens", json=body))
+
+    def revoke_token(self, identity: Id) -> None:
+        self.call("DELETE", f"{API}/tokens/{identity}")
+
+    # -- for administrators
+
+    def users(self) -> Iterator[User]:
+        yield from self._all(Page[User], f"{API}/users")
+
+    def create_user(self, username: str, password: str | None, *, role: str = "user") -> User:
+        body = {"username": username, "password": password, "role": role}
+        return self.read(User, self.call("POST", f"{API}/users", json=body))
+
+    def update_user(self, identity: Id, **changes: object) -> User:
+        """`changes`: role, disabled, password."""
+        return self.read(User, self.call("PATCH", f"{API}/users/{identity}", json=changes))
+
+    def limits(self) -> Limits:
+        return self.get(Limits, f"{API}/admin/limits")
+
+    def audit(self) -> Iterator[AuditEntry]:
+        yield from self._all(Page[AuditEntry], f"{API}/admin/audit")
+
+    def gc(self) -> GcReport:
+        """The last collection."""
+        return self.get(GcReport, f"{API}/admin/gc")
+
+    def run_gc(self, *, dry_run: bool = False, override: bool = False, unknown_too: bool = False) -> GcReport:
+        body = {"dry_run": dry_run, "override": override, "unknown_too": unknown_too}
+        return self.read(GcReport, self.call("POST", f"{API}/admin/gc", json=body, timeout=120.0))
+
+    # -- the server itself
+
+    def readiness(self) -> tuple[Json, datetime | None]:
+        """What /readyz says, ready or not, and the server's clock."""
+        with self.reaching():
+            response = self._client.get("/readyz")
+        try:
+            body = response.json()
+            assert isinstance(body["dependencies"], dict)
+        except (ValueError, KeyError, TypeError, AssertionError):
+            raise ApiError(
+                f"{self.url} does not answer as CodeHub does. Check the URL.",
+                code=NOT_CODEHUB,
+                status=response.status_code,
+            ) from None
+        return body, _date_of(response)
+
+    # -- the rest
+
+    def _verb(self, identity: Id, verb: str, body: Json | None) -> Workspace:
+        return self.read(Workspace, self.call("POST", f"{_workspace(identity)}/{verb}", json=body))
+
+    def _all(self, kind: type[Page[Any]], path: str, *, page: int = PAGE, **params: object) -> Iterator[Any]:
+        cursor: str | None = None
+        while True:
+            found = self.get(kind, path, limit=page, cursor=cursor, **params)
+            yield from found.items
+            cursor = found.next_cursor
+            if cursor is None:
+                return
+
+
+class _UserAnswer(Session):
+    """Of a login."""
+
+
+class _Logs(Page[str]):
+    items: tuple[str, ...] = ()
+    text: str = ""
+
+
+def _workspace(identity: Id) -> str:
+    return f"{API}/workspaces/{identity}"
+
+
+def _flag(value: bool) -> str | None:
+    return "true" if value else None
+
+
+def _date_of(response: httpx.Response) -> datetime | None:
+    try:
+        return parsedate_to_datetime(response.headers["date"]).astimezone(UTC)
+    except (KeyError, ValueError, TypeError):
+        return None

@@ -1,0 +1,162 @@
+"""What the API answers, as frozen values. Fields that a newer server adds are ignored; words stay words, so that a new
+phase or reason does not break an old client.
+"""
+
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+T = TypeVar("T")
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Owner(Model):
+    id: UUID
+    username: str
+
+
+class Progress(Model):
+    """How far the operation under way has got."""
+
+    bytes: int = 0
+    files: int | None = None
+
+
+class ErrorState(Model):
+    """Why the workspace is in ERROR, or will try again."""
+
+    reason: str
+    count: int = 0
+    retry_at: datetime | None = None
+    message: str = ""
+    can_recover_from: tuple[str, ...] = ()
+
+
+class Condition(Model):
+    status: bool
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class NextTransition(Model):
+    """What will happen by itself, when, and why."""
+
+    to: str
+    at: datetime
+    because: str = ""
+
+
+class Workspace(Model):
+    """The workspace object of ADR 7."""
+
+    id: UUID
+    owner: Owner
+    name: str
+    description: str | None = None
+    memo: str | None = None
+    image_ref: str
+    backend: str
+    created_at: datetime
+    updated_at: datetime
+    desired_state: str
+    phase: str
+    phase_changed_at: datetime | None = None
+    operation: str = "NONE"
+    op_started_at: datetime | None = None
+    progress: Progress | None = None
+    error: ErrorState | None = None
+    conditions: dict[str, Condition] = Field(default_factory=dict)
+    standby_ttl_seconds: int = 0
+    archive_ttl_seconds: int = 0
+    last_access_at: datetime | None = None
+    keep_awake_until: datetime | None = None
+    next_transition: NextTransition | None = None
+    deleted_at: datetime | None = None
+    undelete_until: datetime | None = None
+    archived: bool = False
+    url: str = ""
+
+
+class Page(Model, Generic[T]):
+    """A piece of a list; the cursor, if any, leads to the next one."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None = None
+
+
+class User(Model):
+    id: UUID
+    username: str
+    role: str
+    created_at: datetime | None = None
+    disabled: bool = False
+    disabled_at: datetime | None = None
+
+
+class Session(Model):
+    """Who the caller is, by what, and until when."""
+
+    user: User
+    kind: str = ""
+    scope: str = ""
+    expires_at: datetime | None = None
+
+
+class Token(Model):
+    """A token without its secret."""
+
+    id: UUID
+    name: str
+    scope: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+class NewToken(Token):
+    """A token that was just made: the only time that its secret is shown."""
+
+    token: str = Field(repr=False)
+
+
+class Image(Model):
+    name: str
+    backends: tuple[str, ...] = ()
+
+
+class Images(Model):
+    """What new workspaces may be."""
+
+    items: tuple[Image, ...]
+    default_backend: str | None = None
+
+
+class HistoryEntry(Model):
+    """Something that happened to a workspace."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    at: datetime
+
+
+class Limits(Model):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class AuditEntry(Model):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class GcReport(Model):
+    """The last collection of archives that nobody needs, or what one would do."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+Json = dict[str, Any]
