@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from codehub.config import AccountConfig
+from codehub.config import Settings
 from codehub.db.pool import Pool, connection
 from codehub.errors import NotLoggedIn
 from codehub.services import sessions
 from codehub.services.actors import ActorKind, Scope, UserRole
 from tests.accounts.people import Person, add_person, session_headers, token_headers
 
-CONFIG = AccountConfig()
+CONFIG = Settings.load().accounts
 
 
 async def session_of(pool: Pool, person: Person, lifetime: timedelta = timedelta(days=1)) -> str:

@@ -13,12 +13,16 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from codehub import __version__
 from codehub.metrics import Metrics
+from codehub.signals.throttle import LoginThrottle
 from codehub.web import errors
+from codehub.web.api import session, tokens, users
+from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, look_at
 
-ROUTERS: tuple[APIRouter, ...] = ()  # of web/api
+# Of web/api.
+ROUTERS: tuple[APIRouter, ...] = (session.router, tokens.router, users.router)
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -52,8 +56,11 @@ def create_app(
     app.state.isolation = isolation
     app.state.metrics = metrics
     app.state.context = context
+    if context is not None:
+        app.state.throttle = LoginThrottle(context.redis)
     for router in ROUTERS if context is not None else ():
         app.include_router(router, prefix="/api/v1")
+    app.add_middleware(BodyLimit)
     app.middleware("http")(_observe)
     errors.install(app)
     app.add_api_route(

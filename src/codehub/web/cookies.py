@@ -36,5 +36,5 @@ def end_session(response: Response, *, secure: bool) -> None:
     set_cookie(response, SECURE if secure else PLAIN, "", secure=secure, seconds=0)
 
 
-def set_cookie(response: Response, name: str, value: str, *, secure: bool, seconds: float) -> None:
-    response.set_cookie(name, value, max_age=int(seconds), path="/", secure=secure, httponly=True, samesite="lax")
+def set_cookie(response: Response, name: str, value: str, *, secure: bool, seconds: float, path: str = "/") -> None:
+    response.set_cookie(name, value, max_age=int(seconds), path=path, secure=secure, httponly=True, samesite="lax")

@@ -54,6 +54,7 @@ async def serve(app: FastAPI, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # web/csrf.py believes configured proxies; uvicorn would believe any local program
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     server = _QuietServer(config)

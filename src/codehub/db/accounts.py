@@ -1,0 +1,161 @@
+"""Users: reading them and writing them. The table's rules (unique names, one per identity) are PostgreSQL's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from psycopg.rows import class_row
+from psycopg.sql import SQL, Composed
+
+from codehub.db.pool import Connection
+from codehub.model.workspace import UserId
+
+
+@dataclass(frozen=True, slots=True)
+class UserRow:
+    """A user."""
+
+    id: UserId
+    username: str
+    password_hash: str | None
+    role: str
+    disabled_at: datetime | None
+    created_at: datetime
+    issuer: str | None
+
+
+_COLUMNS = SQL("id, username, password_hash, role::text, disabled_at, created_at, issuer")
+
+BY_NAME = SQL("SELECT {} FROM users WHERE lower(username) = lower(%s)").format(_COLUMNS)
+BY_ID = SQL("SELECT {} FROM users WHERE id = %s").format(_COLUMNS)
+# Conflicts with every change of the row, and not with others who only log in.
+BY_ID_SHARED = SQL("{} FOR SHARE").format(BY_ID)
+BY_ID_LOCKED = SQL("{} FOR NO KEY UPDATE").format(BY_ID)
+BY_IDENTITY = SQL("SELECT {} FROM users WHERE issuer = %s AND subject = %s").format(_COLUMNS)
+
+PAGE = SQL("""
+SELECT {} FROM users WHERE (created_at, id) > (coalesce(%(at)s, '-infinity'::timestamptz), %(id)s::uuid)
+ORDER BY created_at, id LIMIT %(limit)s
+""").format(_COLUMNS)
+
+INSERT = SQL("""
+INSERT INTO users (id, username, password_hash, role, issuer, subject)
+VALUES (gen_random_uuid(), %(username)s, %(hash)s, %(role)s, %(issuer)s, %(subject)s)
+ON CONFLICT DO NOTHING
+RETURNING {}
+""").format(_COLUMNS)
+
+SET_PASSWORD = "UPDATE users SET password_hash = %s WHERE id = %s"  # noqa: S105 - SQL
+SET_ROLE = "UPDATE users SET role = %s WHERE id = %s"
+SET_DISABLED = "UPDATE users SET disabled_at = CASE WHEN %s THEN coalesce(disabled_at, now()) END WHERE id = %s"
+
+# In one order, so that two administrators who demote each other wait instead of deadlocking.
+ADMINISTRATORS = "SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+
+HOLD_ALL = "LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE"
+ANY_ADMINISTRATOR = "SELECT EXISTS (SELECT FROM users WHERE role = 'admin')"
+NAMES_LIKE = "SELECT lower(username) FROM users WHERE lower(username) LIKE %s"
+
+# One that is at rest steps down; others do when they are. Rows in the order of their ids, like every bulk write.
+STEP_DOWN = """
+WITH locked AS MATERIALIZED (
+    SELECT w.id FROM workspaces w JOIN users u ON u.id = w.owner_user_id
+    WHERE u.disabled_at IS NOT NULL AND w.deleted_at IS NULL AND w.desired_state = 'RUNNING'
+      AND w.operation = 'NONE' AND w.phase <> 'ERROR'
+    ORDER BY w.id FOR NO KEY UPDATE OF w
+)
+UPDATE workspaces w SET desired_state = CASE WHEN w.phase = 'ARCHIVED' THEN w.phase ELSE 'STANDBY' END,
+    asked_by = 'the account is disabled'
+FROM locked
+WHERE w.id = locked.id AND w.deleted_at IS NULL AND w.desired_state = 'RUNNING' AND w.operation = 'NONE'
+  AND w.phase <> 'ERROR'
+"""
+
+
+async def by_name(conn: Connection, username: str) -> UserRow | None:
+    return await _one(conn, BY_NAME, username) if "\0" not in username else None
+
+
+async def by_id(conn: Connection, user: UUID) -> UserRow | None:
+    return await _one(conn, BY_ID, user)
+
+
+async def by_id_shared(conn: Connection, user: UUID) -> UserRow | None:
+    """… as it stays until this transaction ends."""
+    return await _one(conn, BY_ID_SHARED, user)
+
+
+async def by_id_locked(conn: Connection, user: UUID) -> UserRow | None:
+    """… for changing it."""
+    return await _one(conn, BY_ID_LOCKED, user)
+
+
+async def by_identity(conn: Connection, issuer: str, subject: str) -> UserRow | None:
+    return await _one(conn, BY_IDENTITY, issuer, subject)
+
+
+async def page(conn: Connection, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[UserRow]:
+    """Users in the order in which they were made, after the given place."""
+    at, identity = after or (None, UUID(int=0))
+    async with conn.cursor(row_factory=class_row(UserRow)) as cursor:
+        await cursor.execute(PAGE, {"at": at, "id": identity, "limit": limit})
+        return await cursor.fetchall()
+
+
+async def insert(
+    conn: Connection,
+    username: str,
+    role: str,
+    *,
+    password_hash: str | None = None,
+    issuer: str | None = None,
+    subject: str | None = None,
+) -> UserRow | None:
+    """A new user; None when the name or the identity is taken."""
+    values = {"username": username, "hash": password_hash, "role": role, "issuer": issuer, "subject": subject}
+    async with conn.cursor(row_factory=class_row(UserRow)) as cursor:
+        await cursor.execute(INSERT, values)
+        return await cursor.fetchone()
+
+
+async def set_password(conn: Connection, user: UUID, password_hash: str) -> None:
+    await conn.execute(SET_PASSWORD, [password_hash, user])
+
+
+async def set_role(conn: Connection, user: UUID, role: str) -> None:
+    await conn.execute(SET_ROLE, [role, user])
+
+
+async def set_disabled(conn: Connection, user: UUID, *, disabled: bool) -> None:
+    await conn.execute(SET_DISABLED, [disabled, user])
+
+
+async def administrators(conn: Connection) -> Sequence[UUID]:
+    """Those who are enabled, held until this transaction ends."""
+    return [row[0] for row in await (await conn.execute(ADMINISTRATORS)).fetchall()]
+
+
+async def hold_all(conn: Connection) -> None:
+    """Let nobody add or change a user until this transaction ends."""
+    await conn.execute(HOLD_ALL)
+
+
+async def has_administrator(conn: Connection) -> bool:
+    return await (await conn.execute(ANY_ADMINISTRATOR)).fetchone() == (True,)
+
+
+async def names_like(conn: Connection, beginning: str) -> Sequence[str]:
+    """The names that begin so, in lower case; the beginning is plain letters."""
+    return [row[0] for row in await (await conn.execute(NAMES_LIKE, [f"{beginning.lower()}%"])).fetchall()]
+
+
+async def step_down_disabled(conn: Connection) -> int:
+    """Let what disabled users run step down, where it is at rest. Rows changed."""
+    return (await conn.execute(STEP_DOWN)).rowcount
+
+
+async def _one(conn: Connection, statement: Composed, *values: object) -> UserRow | None:
+    async with conn.cursor(row_factory=class_row(UserRow)) as cursor:
+        await cursor.execute(statement, values)
+        return await cursor.fetchone()

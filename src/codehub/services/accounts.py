@@ -1,0 +1,156 @@
+"""Users: made, listed and changed by administrators.
+
+There is always an administrator who can log in. Whoever is disabled is out at once: their sessions and tokens end, and
+what they have running steps down to STANDBY, now or as soon as it is at rest; nothing of theirs is lost.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from codehub.config import AccountConfig
+from codehub.db import accounts, sessions, tokens
+from codehub.db.accounts import UserRow
+from codehub.db.pool import Connection, Pool, connection
+from codehub.errors import Conflict, Invalid, NotFound
+from codehub.services import audit, passwords
+from codehub.services.actors import Actor, UserRole
+
+_USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+FIRST_ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be different about a user; None leaves it as it is."""
+
+    role: UserRole | None = None
+    disabled: bool | None = None
+    password: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAdmin:
+    """The administrator that was just made; `password` is what was generated, None when it was given."""
+
+    username: str
+    password: str | None
+
+
+async def create(pool: Pool, actor: Actor, username: str, password: str | None, role: UserRole) -> UserRow:
+    """A new user; without a password they can log in only once one is set."""
+    actor.require_admin()
+    check_username(username)
+    hashed = None
+    if password is not None:
+        passwords.check_rules(password, username)
+        hashed = await passwords.hashed(password)
+    async with connection(pool) as conn:
+        user = await accounts.insert(conn, username, role.value, password_hash=hashed)
+        if user is None:
+            raise Conflict(f"There is a user {username} already.", "Choose another name.", code="username_taken")
+        await audit.record(conn, actor, "user.create", user=user.id, username=username, role=role.value)
+    return user
+
+
+def check_username(username: str) -> None:
+    if not _USERNAME.fullmatch(username):
+        raise Invalid(
+            "That is no username.",
+            "It begins with a letter or digit and has at most 64 letters, digits and . _ @ + -",
+            code="bad_username",
+        )
+
+
+async def one(pool: Pool, actor: Actor, user: UUID) -> UserRow:
+    actor.require_admin()
+    async with connection(pool) as conn:
+        found = await accounts.by_id(conn, user)
+    if found is None:
+        raise _nobody()
+    return found
+
+
+async def page(pool: Pool, actor: Actor, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[UserRow]:
+    """Users in the order in which they were made, after the given place."""
+    actor.require_admin()
+    async with connection(pool) as conn:
+        return await accounts.page(conn, after, limit)
+
+
+async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change) -> UserRow:
+    """Role, password, disabled or not: all of it or nothing."""
+    actor.require_admin()
+    hashed = None
+    if wanted.password is not None:
+        passwords.check_rules(wanted.password, (await one(pool, actor, user)).username)
+        hashed = await passwords.hashed(wanted.password)
+    async with connection(pool) as conn:
+        await keep_an_administrator(conn, user, wanted)
+        was = await accounts.by_id_locked(conn, user)
+        if was is None:
+            raise _nobody()
+        if wanted.role is not None and wanted.role != was.role:
+            await accounts.set_role(conn, user, wanted.role.value)
+            await audit.record(conn, actor, "user.role", user=user, role=wanted.role.value)
+        if hashed is not None:
+            await accounts.set_password(conn, user, hashed)
+            await sessions.delete_all(conn, was.id, but=UUID(actor.credential_id))
+            await audit.record(conn, actor, "user.password", user=user)
+        if wanted.disabled is not None and wanted.disabled != (was.disabled_at is not None):
+            await _set_disabled(conn, was, disabled=wanted.disabled)
+            await audit.record(conn, actor, "user.disable" if wanted.disabled else "user.enable", user=user)
+        changed = await accounts.by_id(conn, user)
+    assert changed is not None
+    return changed
+
+
+async def keep_an_administrator(conn: Connection, user: UUID, wanted: Change) -> None:
+    """Refuse what would leave nobody who could take it back."""
+    if wanted.role is not UserRole.USER and not wanted.disabled:
+        return
+    if await accounts.administrators(conn) == [user]:
+        raise Conflict(
+            "This is the last administrator who can log in.", "Make another one first.", code="last_administrator"
+        )
+
+
+async def _set_disabled(conn: Connection, user: UserRow, *, disabled: bool) -> None:
+    await accounts.set_disabled(conn, user.id, disabled=disabled)
+    if disabled:
+        await sessions.delete_all(conn, user.id)
+        await tokens.revoke_all(conn, user.id)
+        await accounts.step_down_disabled(conn)
+
+
+async def step_down_disabled(pool: Pool) -> int:
+    """Let what disabled users have running step down where it has come to rest; how many. Repeating it is harmless."""
+    async with connection(pool) as conn:
+        return await accounts.step_down_disabled(conn)
+
+
+async def first_admin(pool: Pool, config: AccountConfig) -> FirstAdmin | None:
+    """The first administrator, where there is none yet; None where there is. Any number of processes may ask."""
+    async with connection(pool) as conn:
+        if await accounts.has_administrator(conn):
+            return None
+    generated = None if config.admin_password is not None else passwords.generate()
+    given = config.admin_password.get_secret_value() if config.admin_password is not None else ""
+    hashed = await passwords.hashed(generated or given)
+    async with connection(pool) as conn:
+        await accounts.hold_all(conn)
+        if await accounts.has_administrator(conn):
+            return None
+        taken = await accounts.names_like(conn, FIRST_ADMIN)  # by somebody of an earlier version
+        names = [FIRST_ADMIN, *(f"{FIRST_ADMIN}-{number}" for number in range(2, len(taken) + 3))]
+        username = next(name for name in names if name not in taken)
+        user = await accounts.insert(conn, username, UserRole.ADMIN.value, password_hash=hashed)
+        assert user is not None
+        await audit.record(conn, None, "user.create", user=user.id, username=username, role=UserRole.ADMIN.value)
+    return FirstAdmin(username, generated)
+
+
+def _nobody() -> NotFound:
+    return NotFound("There is no such user.")

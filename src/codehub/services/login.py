@@ -1,0 +1,125 @@
+"""Logging in with a password, and changing it (SPEC section 11).
+
+An unknown name, a wrong password, a disabled account and one without a password take the same time and get the same
+answer. No database connection is held while a password is hashed.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from codehub.config import AccountConfig
+from codehub.db import accounts, sessions
+from codehub.db.accounts import UserRow
+from codehub.db.pool import Connection, Pool, connection
+from codehub.errors import Conflict, Invalid, NotFound, NotLoggedIn, Unavailable
+from codehub.services import audit, passwords
+from codehub.services.actors import Actor, ActorKind, UserRole
+from codehub.services.sessions import Client, begin, new_secret
+from codehub.signals.throttle import LoginThrottle
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn:
+    """A session that has just begun. Both secrets are for the browser's cookies and kept nowhere else."""
+
+    user: UserRow
+    secret: str
+    device: str  # tells the next login that this browser is known
+
+
+async def login(
+    pool: Pool,
+    config: AccountConfig,
+    throttle: LoginThrottle,
+    *,
+    username: str,
+    password: str,
+    client: Client,
+    device: str | None = None,
+) -> LoggedIn:
+    """A new session for whoever knows the password. Raises NotLoggedIn, or OverLimit after failures."""
+    attempt = await throttle.begin(username, client.address, device)
+    try:
+        user, secret = await _check(pool, config, username, password, client)
+    except Unavailable:
+        await throttle.forgive(attempt)  # an outage is nobody's failure
+        raise
+    device = device or new_secret()
+    await throttle.succeeded(attempt, device)
+    return LoggedIn(user, secret, device)
+
+
+async def _check(
+    pool: Pool, config: AccountConfig, username: str, password: str, client: Client
+) -> tuple[UserRow, str]:
+    async with connection(pool) as conn:
+        user = await accounts.by_name(conn, username)
+    stored = user.password_hash if user is not None and user.disabled_at is None else None
+    right = await passwords.is_right(password, stored)
+    if user is None or stored is None or not right:
+        await _refuse(pool, user, client)
+    assert user is not None
+    assert stored is not None
+    better = await passwords.hashed(password) if passwords.is_outdated(stored) else None
+    async with connection(pool) as conn:
+        read = accounts.by_id_shared if better is None else accounts.by_id_locked
+        current = await read(conn, user.id)
+        if current is None or current.disabled_at is not None or current.password_hash != stored:
+            raise _wrong()  # it changed since it was looked at
+        if better is not None:
+            await accounts.set_password(conn, user.id, better)
+        return current, await open_session(conn, config, current, client, how="password")
+
+
+async def open_session(conn: Connection, config: AccountConfig, user: UserRow, client: Client, *, how: str) -> str:
+    """A session for a user who has proved who they are, in the caller's transaction; its secret."""
+    secret = await begin(conn, config, user.id, client)
+    actor = Actor(
+        user_id=user.id,
+        username=user.username,
+        role=UserRole(user.role),
+        kind=ActorKind.USER,
+        credential_id="",
+        address=client.address,
+    )
+    await audit.record(conn, actor, "session.login", how=how)
+    return secret
+
+
+async def _refuse(pool: Pool, user: UserRow | None, client: Client) -> None:
+    log.info("a login failed", address=client.address)
+    if user is not None:  # a name that is nobody's may be a password in the wrong field
+        async with connection(pool) as conn:
+            await audit.record(conn, None, "session.login_failed", user=user.id, address=client.address)
+    raise _wrong()
+
+
+def _wrong() -> NotLoggedIn:
+    return NotLoggedIn("The username or the password is wrong.", code="wrong_credentials")
+
+
+async def change_password(pool: Pool, throttle: LoginThrottle, actor: Actor, current: str, new: str) -> None:
+    """The actor's own; ends their other sessions. A wrong current one is a failed login."""
+    passwords.check_rules(new, actor.username)
+    attempt = await throttle.begin(actor.username, actor.address)
+    async with connection(pool) as conn:
+        user = await accounts.by_id(conn, actor.user_id)
+    if user is None:
+        raise NotFound("There is no such user.")
+    if user.password_hash is None:
+        raise Conflict("This account has no password.", "Ask an administrator to set one.", code="no_password")
+    if not await passwords.is_right(current, user.password_hash):
+        raise Invalid("The current password is wrong.", code="wrong_password")
+    hashed = await passwords.hashed(new)
+    async with connection(pool) as conn:
+        locked = await accounts.by_id_locked(conn, actor.user_id)
+        if locked is None or locked.password_hash != user.password_hash or locked.disabled_at is not None:
+            raise Conflict("The account was changed meanwhile.", "Try again.")
+        await accounts.set_password(conn, actor.user_id, hashed)
+        await sessions.delete_all(conn, actor.user_id, but=UUID(actor.credential_id))
+        await audit.record(conn, actor, "user.password", user=actor.user_id)
+    await throttle.succeeded(attempt)

@@ -1,0 +1,180 @@
+"""Logins that fail slow the next ones down: per user and per address, from the fifth failure on (SPEC section 11).
+
+An attempt is charged before its password is looked at, so that many at once gain nothing, and forgiven when it was
+right. The n-th failure from the fifth on costs 2^(n-5) seconds, up to a cap. Nobody can lock somebody else out with it:
+
+- who is slowed down by their address cannot charge a user any more, and a user's cap is a minute;
+- a browser that this user has logged in with before has a count of its own.
+
+Names that belong to nobody are counted like others. What is kept is in Redis; while that is away each process counts
+for itself by the same rules.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+
+import structlog
+
+from codehub.errors import OverLimit, Unavailable
+from codehub.signals.connect import Redis, answering
+
+log = structlog.get_logger(__name__)
+
+FREE = 4  # failures that cost nothing
+USER_CAP_SECONDS = 60
+ADDRESS_CAP_SECONDS = 900
+MEMORY_SECONDS = 3600  # after the last failure everything is forgotten
+DEVICE_SECONDS = 90 * 24 * 3600
+_PREFIX = "codehub:login:"
+_MOST_IN_MEMORY = 10_000
+
+# KEYS: counters. ARGV: FREE, MEMORY_SECONDS, then a cap for each. The seconds to wait; "0" is charged and may go on.
+_CHARGE = """
+local time = redis.call('TIME')
+local now = time[1] + time[2] / 1000000
+local wait = 0
+for _, key in ipairs(KEYS) do
+    wait = math.max(wait, tonumber(redis.call('HGET', key, 'until') or '0') - now)
+end
+if wait > 0 then return tostring(wait) end
+for i, key in ipairs(KEYS) do
+    local count = redis.call('HINCRBY', key, 'count', 1)
+    if count > tonumber(ARGV[1]) then
+        local delay = math.min(2 ^ math.min(count - ARGV[1] - 1, 30), tonumber(ARGV[i + 2]))
+        redis.call('HSET', key, 'until', string.format('%.3f', now + delay))
+    end
+    redis.call('EXPIRE', key, ARGV[2])
+end
+return '0'
+"""
+
+# KEYS: one counter. Take one charge back.
+_FORGIVE = """
+if redis.call('HINCRBY', KEYS[1], 'count', -1) <= 0 then
+    redis.call('DEL', KEYS[1])
+else
+    redis.call('HDEL', KEYS[1], 'until')
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One login under way: what it was charged to, as key and cap. The first is forgotten when it succeeds."""
+
+    user: str
+    charged: Sequence[tuple[str, int]]
+
+
+@dataclass(slots=True)
+class _Counter:
+    count: int = 0
+    until: float = 0.0
+    last: float = 0.0
+
+
+class LoginThrottle:
+    """One per process."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._charge = client.register_script(_CHARGE)
+        self._forgive = client.register_script(_FORGIVE)
+        self._own: dict[str, _Counter] = {}  # counts while Redis is away
+
+    async def begin(self, username: str, address: str | None, device: str | None = None) -> Attempt:
+        """Charge an attempt, or raise OverLimit with the seconds to wait."""
+        user = _digest(username.casefold())
+        attempt = Attempt(
+            user, ((f"{_PREFIX}user:{user}", USER_CAP_SECONDS), (_address_key(address), ADDRESS_CAP_SECONDS))
+        )
+        if device and await self._knows(user, device):
+            attempt = Attempt(user, ((f"{_PREFIX}of-device:{user}:{_digest(device)}", USER_CAP_SECONDS),))
+        wait = await self._charged(attempt)
+        if wait > 0:
+            seconds = math.ceil(wait)
+            raise OverLimit(
+                "There were too many failed logins.",
+                f"Try again in {seconds} s.",
+                code="too_many_attempts",
+                retry_after=seconds,
+            )
+        return attempt
+
+    async def succeeded(self, attempt: Attempt, device: str | None = None) -> None:
+        """Forgive the attempt and the user's earlier failures; remember the browser."""
+        first, _ = attempt.charged[0]
+        await self.forgive(attempt)
+        self._own.pop(first, None)
+        try:
+            with answering():
+                await self._client.delete(first)
+                if device:
+                    await self._client.set(_device_key(attempt.user, device), b"1", ex=DEVICE_SECONDS)
+        except Unavailable as error:
+            log.warning("a login could not be noted", cause=str(error))
+
+    async def forgive(self, attempt: Attempt) -> None:
+        """Take the charge of this attempt back, as if it had not been made."""
+        for key, _ in attempt.charged:
+            counter = self._own.get(key)
+            if counter is not None:
+                counter.count, counter.until = max(0, counter.count - 1), 0.0
+        try:
+            with answering():
+                for key, _ in attempt.charged:
+                    await self._forgive([key])
+        except Unavailable as error:
+            log.warning("a login could not be noted", cause=str(error))
+
+    async def _knows(self, user: str, device: str) -> bool:
+        try:
+            with answering():
+                return bool(await self._client.exists(_device_key(user, device)))
+        except Unavailable:
+            return False
+
+    async def _charged(self, attempt: Attempt) -> float:
+        keys, caps = [key for key, _ in attempt.charged], [cap for _, cap in attempt.charged]
+        try:
+            with answering():
+                return float(await self._charge(keys, [FREE, MEMORY_SECONDS, *caps]))
+        except Unavailable as error:
+            log.warning("failed logins are counted by this process alone", cause=str(error))
+            return self._charge_own(attempt)
+
+    def _charge_own(self, attempt: Attempt) -> float:
+        now = time.monotonic()
+        self._own = {key: each for key, each in self._own.items() if now - each.last < MEMORY_SECONDS}
+        while len(self._own) > _MOST_IN_MEMORY:
+            del self._own[next(iter(self._own))]
+        counters = [(self._own.setdefault(key, _Counter()), cap) for key, cap in attempt.charged]
+        wait = max(counter.until - now for counter, _ in counters)
+        if wait > 0:
+            return wait
+        for counter, cap in counters:
+            counter.count, counter.last = counter.count + 1, now
+            if counter.count > FREE:
+                counter.until = now + min(2.0 ** min(counter.count - FREE - 1, 30), cap)
+        return 0.0
+
+
+def _digest(text: str) -> str:
+    """Names are given by strangers, and may be a password in the wrong field: neither is kept."""
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
+
+
+def _address_key(address: str | None) -> str:
+    """IPv6 by its /64, which is what one machine is given."""
+    parsed = ip_address(address) if address else None
+    if isinstance(parsed, IPv6Address):
+        return f"{_PREFIX}address:{parsed.ipv4_mapped or int(parsed) >> 64}"
+    return f"{_PREFIX}address:{address}"
+
+
+def _device_key(user: str, device: str) -> str:
+    return f"{_PREFIX}device:{user}:{_digest(device)}"

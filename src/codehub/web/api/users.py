@@ -1,0 +1,91 @@
+"""Users, for administrators."""
+
+import base64
+import binascii
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from codehub.errors import Invalid
+from codehub.services import accounts
+from codehub.services.actors import UserRole
+from codehub.web.api.session import Password, ShownUser, Strict
+from codehub.web.auth import AdminActor
+from codehub.web.context import InContext
+
+router = APIRouter(tags=["users"])
+
+
+class UserRequest(Strict):
+    """A new user. Without a password they cannot log in with one."""
+
+    username: Annotated[str, Field(min_length=1, max_length=64, examples=["ada"])]
+    password: Password | None = None
+    role: UserRole = UserRole.USER
+
+
+class UserChange(Strict):
+    """What is to be different; what is left out stays as it is."""
+
+    role: UserRole | None = None
+    disabled: bool | None = None
+    password: Password | None = None
+
+
+class Users(BaseModel):
+    """A page of users in the order in which they were made."""
+
+    items: list[ShownUser]
+    next_cursor: str | None
+
+
+@router.get("/users")
+async def list_users(
+    actor: AdminActor,
+    context: InContext,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+) -> Users:
+    """Every user, a page at a time."""
+    found = await accounts.page(context.pool, actor, _place(cursor) if cursor else None, limit + 1)
+    shown = [ShownUser.of(user) for user in found[:limit]]
+    more = len(found) > limit
+    return Users(items=shown, next_cursor=_cursor(shown[-1]) if more else None)
+
+
+@router.post("/users", status_code=201)
+async def create_user(given: UserRequest, actor: AdminActor, context: InContext) -> ShownUser:
+    """A new user."""
+    return ShownUser.of(await accounts.create(context.pool, actor, given.username, given.password, given.role))
+
+
+@router.get("/users/{user_id}")
+async def show_user(user_id: UUID, actor: AdminActor, context: InContext) -> ShownUser:
+    """One user."""
+    return ShownUser.of(await accounts.one(context.pool, actor, user_id))
+
+
+@router.patch("/users/{user_id}")
+async def change_user(user_id: UUID, given: UserChange, actor: AdminActor, context: InContext) -> ShownUser:
+    """Another role, another password, disabled or enabled again.
+
+    A disabled user's sessions and tokens end at once and their workspaces stop; enabling brings back neither.
+    """
+    wanted = accounts.Change(role=given.role, disabled=given.disabled, password=given.password)
+    return ShownUser.of(await accounts.change(context.pool, actor, user_id, wanted))
+
+
+def _cursor(last: ShownUser) -> str:
+    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode().rstrip("=")
+
+
+def _place(cursor: str) -> tuple[datetime, UUID]:
+    try:
+        text = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode()
+        at, _, identity = text.partition(" ")
+        return datetime.fromisoformat(at).astimezone(UTC), UUID(identity)
+    except (ValueError, binascii.Error, OverflowError) as error:
+        raise Invalid("The cursor is not one of ours.", "Begin with the first page.", code="bad_cursor") from error
