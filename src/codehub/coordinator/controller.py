@@ -32,7 +32,7 @@ from codehub.errors import ActionFailed
 from codehub.model.actions import DESTRUCTIVE, Action
 from codehub.model.failure import Rules, after_failure
 from codehub.model.needs import Need
-from codehub.model.observation import ArchiveSeen
+from codehub.model.observation import ArchiveSeen, JobSeen
 from codehub.model.tick import decide
 from codehub.model.wishes import is_ready_to_delete
 from codehub.model.workspace import InstanceBackend, Operation, OpId, Status, Workspace, WorkspaceId
@@ -87,6 +87,7 @@ class Controller:
         resources: Resources,
         pace: Pace,
         new_op_id: Callable[[], OpId],
+        on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None,
     ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
         self.unknown: frozenset[WorkspaceId] = frozenset()  # what belongs to no workspace we know: reported, left alone
@@ -96,7 +97,7 @@ class Controller:
         self._errands = Errands(self._wake, _LANES)
         self._store = StoreWatch(archives)
         self._deadlines = Deadlines()
-        self._eyes = Eyes(self._store, self._deadlines)
+        self._eyes = Eyes(self._store, self._deadlines, on_progress=on_progress)
         self._pacer, self._sweep = Pacer(pace), Sweep(pace)
         self._to_read: set[WorkspaceId] = set()  # something about them changed, and no tick has dealt with it yet
         self._archive_suspects: set[WorkspaceId] = set()
@@ -255,7 +256,7 @@ class Controller:
         if isinstance(result, Failed) and result.op_id == row.status.op_id:
             status = after_failure(row, result.fault, now)
             return _Move(row, replace(sight, need=Need(), volume_suspect=False), status, None, result.fault.message)
-        if sight.need.waits and not sight.need.is_none:
+        if sight.need.is_waited_for:
             return _Move(row, sight, row.status, None, "its archive is being looked at")
         decision = decide(row, sight.seen, now=now, fresh_op_id=self._new_op_id(), rules=self._rules)
         return _Move(row, sight, decision.status, decision.action, decision.why)
@@ -293,7 +294,7 @@ class Controller:
                 self._start_action(move, move.action, backend)
             elif move.sight.volume_suspect and backend is not None:
                 self._start_volume_look(move.row, backend)
-            elif not move.sight.need.is_none and (move.sight.need.waits or self._may_wish(move.row)):
+            elif move.sight.need.is_waited_for or (not move.got_further and self._may_wish(move)):
                 self._start_archive_look(move.row, move.sight.need)
 
     def _start_action(self, move: _Move, action: Action, backend: Backend) -> None:
@@ -328,9 +329,11 @@ class Controller:
 
         self._errands.start(row.id, None, ("store", store.lane_of(need)), errand)
 
-    def _may_wish(self, row: Workspace) -> bool:
-        """Whether it is time for another look at an archive that nothing waits for."""
-        now = asyncio.get_running_loop().time()
+    def _may_wish(self, move: _Move) -> bool:
+        """Whether it is time for a look at an archive that nothing waits for."""
+        row, now = move.row, asyncio.get_running_loop().time()
+        if move.sight.need.is_none:
+            return False
         if now < self._wished_looks.get(row.id, 0.0):
             return False
         if len(self._wished_looks) > PAGE:

@@ -14,6 +14,7 @@ from uuid import uuid4
 import structlog
 
 from codehub.config import Settings
+from codehub.coordinator.answers import logs_of
 from codehub.coordinator.collect import Collector
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.expire import Expirer
@@ -22,6 +23,7 @@ from codehub.coordinator.leading import Election, Leader
 from codehub.coordinator.listen import EventListener
 from codehub.coordinator.loop import Loop, LoopStatus
 from codehub.coordinator.pace import Pace
+from codehub.coordinator.progress import ProgressTeller
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db.pool import Role, open_pool
 from codehub.drivers.base import Archives, Backend, Resources
@@ -32,6 +34,8 @@ from codehub.model.workspace import InstanceBackend, OpId
 from codehub.signals.activity import RedisActivity
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.events import RedisEvents
+from codehub.signals.progress import RedisProgress
+from codehub.signals.questions import Answerer
 from codehub.signals.timers import RedisTimers
 
 log = structlog.get_logger(__name__)
@@ -56,6 +60,8 @@ class Term:
     controller: Controller
     collector: Collector
     listener: EventListener
+    teller: ProgressTeller
+    answerer: Answerer
     loops: tuple[Loop, ...]
 
 
@@ -105,6 +111,8 @@ class Coordinator:
                 for loop in term.loops:
                     group.create_task(loop.run(), name=loop.name)
                 group.create_task(term.listener.run(), name="listener")
+                group.create_task(term.teller.run(), name="progress")
+                group.create_task(term.answerer.run(), name="questions")
                 for name, backend in self._infrastructure.backends.items():
                     group.create_task(_watch(name, backend, term.controller), name=f"events of {name}")
         finally:
@@ -112,6 +120,10 @@ class Coordinator:
 
     def _begin(self, leader: Leader) -> Term:
         settings, infrastructure = self._settings, self._infrastructure
+        channels = settings.redis_channels
+        events = RedisEvents(self._redis, sse_prefix=channels.sse_prefix, wake_prefix=channels.wake_prefix)
+        teller = ProgressTeller(RedisProgress(self._redis), events)
+        answerer = Answerer(self._redis, {"logs": logs_of(infrastructure.backends)})
         controller = Controller(
             self._records,
             infrastructure.archives,
@@ -121,6 +133,7 @@ class Coordinator:
             resources=infrastructure.resources,
             pace=pace_of(settings),
             new_op_id=lambda: OpId(uuid4()),
+            on_progress=teller.note,
         )
         collector = Collector(
             self._records,
@@ -143,9 +156,8 @@ class Coordinator:
             Loop("gc", collector.run_once, lambda: every.gc_interval),
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
         )
-        channels = settings.redis_channels
-        events = RedisEvents(self._redis, sse_prefix=channels.sse_prefix, wake_prefix=channels.wake_prefix)
-        return Term(controller, collector, EventListener(self._database_url, events, controller.woken), loops)
+        listener = EventListener(self._database_url, events, controller.woken)
+        return Term(controller, collector, listener, teller, answerer, loops)
 
 
 async def _watch(name: InstanceBackend, backend: Backend, controller: Controller) -> None:

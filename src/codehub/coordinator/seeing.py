@@ -4,7 +4,7 @@ Losses are not believed lightly: a volume that a listing lacks is looked at dire
 the backend is taken to be out, whatever a direct look says. Nothing here asks a driver or decides anything.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -41,6 +41,7 @@ class Eyes:
     listings: Mapping[InstanceBackend, Listing] = field(default_factory=dict)
     results: dict[WorkspaceId, Result] = field(default_factory=dict)
     suspects: dict[InstanceBackend, set[WorkspaceId]] = field(default_factory=dict)
+    on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None
     _progress: dict[WorkspaceId, tuple[OpId, object]] = field(default_factory=dict)
     _mass_loss: set[InstanceBackend] = field(default_factory=set)
 
@@ -131,6 +132,7 @@ class Eyes:
         if self._progress.get(workspace.id) != mark:
             self._progress[workspace.id] = mark
             self.deadlines.progressed(workspace.id, op_id, now)
+            self.on_progress(workspace, job, now)
 
 
 def _must_be_sure(workspace: Workspace) -> bool:

@@ -1,0 +1,141 @@
+"""Questions that only the leader can answer, since other processes have no access to the infrastructure.
+
+    codehub:questions         ids that wait for whoever leads, at most `_MOST_WAITING`
+    codehub:question:{id}     {"kind", "body"}, until whoever asked has given up
+    codehub:answer:{id}       {"answer"} or {"error"}, for as long
+
+Every key expires by itself, and nothing here changes anything: a question that is lost, or answered by a leader that
+has been replaced, costs its asker a moment.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+from uuid import uuid4
+
+import structlog
+
+from codehub.errors import CodeHubError, Unavailable
+from codehub.signals.connect import Redis, answering
+
+log = structlog.get_logger(__name__)
+
+QUEUE, QUESTION, ANSWER = "codehub:questions", "codehub:question:", "codehub:answer:"
+
+_MOST_WAITING = 1000
+_MOST_AT_ONCE = 16  # that one leader works on
+_LONGEST_ANSWER = 1 << 20
+_WAIT_SECONDS = 1  # of one call; less than its timeout
+_AGAIN_SECONDS = 1.0
+
+Body = Mapping[str, Any]
+Handler = Callable[[Body], Awaitable[Any]]
+
+
+async def ask(client: Redis, kind: str, body: Body, timeout: float) -> Any:  # noqa: ANN401, ASYNC109 - any JSON value
+    """The leader's answer; raises Unavailable when there is none in time, with what the leader said is wrong."""
+    identity = uuid4().hex
+    question = json.dumps({"kind": kind, "body": dict(body)})
+    milliseconds = max(1, round(timeout * 1000))
+    try:
+        async with asyncio.timeout(timeout):
+            with answering():
+                async with client.pipeline(transaction=True) as pipeline:
+                    pipeline.set(f"{QUESTION}{identity}", question, px=milliseconds)
+                    pipeline.lpush(QUEUE, identity)
+                    pipeline.ltrim(QUEUE, 0, _MOST_WAITING - 1)
+                    pipeline.pexpire(QUEUE, milliseconds + 60_000)
+                    await pipeline.execute()
+                while (found := await _pop(client, f"{ANSWER}{identity}")) is None:
+                    pass
+    except TimeoutError:
+        raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
+    answer = json.loads(found)
+    if "error" in answer:
+        raise Unavailable(str(answer["error"]))
+    return answer["answer"]
+
+
+class Answerer:
+    """Answers while it runs: as long as this process leads."""
+
+    def __init__(self, client: Redis, handlers: Mapping[str, Handler]) -> None:
+        self._client = client
+        self._handlers = handlers
+        self._room = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._silent = ""  # why nothing is heard
+
+    async def run(self) -> None:
+        """For ever; ends only by being cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._room.acquire()
+                try:
+                    identity = await self._next()
+                except BaseException:
+                    self._room.release()
+                    raise
+                group.create_task(self._attend(identity)).add_done_callback(lambda _: self._room.release())
+
+    async def _next(self) -> str:
+        while True:
+            try:
+                found = await _pop(self._client, QUEUE)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do
+                if str(error) != self._silent:
+                    log.warning("no questions can be heard", cause=str(error))
+                self._silent = str(error)
+                await asyncio.sleep(_AGAIN_SECONDS)
+                continue
+            self._silent = ""
+            if found is not None:
+                return found.decode(errors="replace")
+
+    async def _attend(self, identity: str) -> None:
+        try:
+            with answering():
+                async with self._client.pipeline(transaction=True) as pipeline:
+                    pipeline.pttl(f"{QUESTION}{identity}")
+                    pipeline.getdel(f"{QUESTION}{identity}")
+                    left, stored = cast("tuple[int, bytes | None]", await pipeline.execute())
+            if stored is None or left <= 0:
+                return  # whoever asked has given up
+            answer = await self._answer(json.loads(stored), left / 1000)
+            with answering():
+                async with self._client.pipeline(transaction=True) as pipeline:
+                    pipeline.lpush(f"{ANSWER}{identity}", answer)
+                    pipeline.pexpire(f"{ANSWER}{identity}", left)
+                    await pipeline.execute()
+        except Unavailable as error:
+            log.info("a question could not be answered", cause=str(error))
+        except Exception:
+            log.exception("a question broke its answerer")
+
+    async def _answer(self, question: Mapping[str, Any], seconds: float) -> str:
+        kind = str(question.get("kind"))
+        handler = self._handlers.get(kind)
+        if handler is None:
+            return _error("The coordinator does not know this question; it may be of another version.")
+        try:
+            async with asyncio.timeout(seconds):
+                answer = json.dumps({"answer": await handler(question["body"])})
+        except TimeoutError:
+            return _error("The coordinator found no answer in time.")
+        except CodeHubError as error:
+            return _error(str(error))
+        except Exception:
+            log.exception("a question could not be answered", kind=kind)
+            return _error("The coordinator could not answer; its log has the details.")
+        return answer if len(answer) <= _LONGEST_ANSWER else _error("The answer is too long.")
+
+
+async def _pop(client: Redis, key: str) -> bytes | None:
+    """The oldest entry; None when there was none for a second."""
+    with answering():
+        found = await cast("Awaitable[list[bytes] | None]", client.brpop([key], timeout=_WAIT_SECONDS))
+    return None if found is None else found[1]
+
+
+def _error(message: str) -> str:
+    return json.dumps({"error": message})
