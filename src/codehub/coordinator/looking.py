@@ -71,17 +71,20 @@ class Lookout:
 
     async def look(self, busy: frozenset[WorkspaceId]) -> dict[InstanceBackend, Listing]:
         """The listings that there are now; a backend without one is left out."""
+        begun = []  # only these are waited for: a backend that hangs costs the others one wait, not one per tick
         for name, backend in self._backends.items():
             if name not in self._looks:
                 self._looks[name] = asyncio.create_task(self._list(name, backend, busy), name=f"look at {name}")
-        if self._looks:
-            await asyncio.wait(self._looks.values(), timeout=PATIENCE_SECONDS)
+                begun.append(self._looks[name])
+        if begun:
+            await asyncio.wait(begun, timeout=PATIENCE_SECONDS)
         found: dict[InstanceBackend, Listing] = {}
         for name in list(self._looks):
             task = self._looks[name]
             if not task.done():
-                self._outage(name, f"No answer within {PATIENCE_SECONDS:g} s.")
-                task.add_done_callback(lambda _: self._on_late())
+                if task in begun:
+                    self._outage(name, f"No answer within {PATIENCE_SECONDS:g} s.")
+                    task.add_done_callback(lambda _: self._on_late())
                 continue
             del self._looks[name]
             listing = task.result()

@@ -35,6 +35,10 @@ class Need:
     def is_none(self) -> bool:
         return self.archive is None and self.op_archive is None
 
+    @property
+    def is_waited_for(self) -> bool:
+        return self.waits and not self.is_none
+
 
 NOTHING = Need()
 
