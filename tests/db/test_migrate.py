@@ -85,6 +85,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0007": _history_too,
     "0008": _history_too,
     "0009": _history_too,
+    "0010": _history_too,
 }
 
 

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from codehub.db.archives import KNOWN, KNOWN_OF
 from codehub.db.limits import COUNT_RUNNING
+from codehub.db.listing import Filter, Place, page_query
 from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work, ttl_candidates
 from codehub.db.statuses import WRITE, StatusChange, given, write_statuses
@@ -31,14 +32,16 @@ CROWD = """
 INSERT INTO users (id, username) SELECT gen_random_uuid(), 'user ' || n FROM generate_series(1, 1000) AS n;
 INSERT INTO users (id, username) VALUES ('00000000-0000-0000-0000-000000000001', 'ada');
 INSERT INTO workspaces (id, owner_user_id, instance_backend, storage_backend, home_store_key, name, image_ref,
-    standby_ttl_seconds, archive_ttl_seconds, phase, desired_state, operation, deleted_at, conditions, phase_changed_at)
+    standby_ttl_seconds, archive_ttl_seconds, phase, desired_state, operation, deleted_at, conditions, phase_changed_at,
+    created_at)
 SELECT id, owners[1 + n % 1001], 'process', 'directory', 'ws-' || id || '-home', 'w', 'ide', 600, 1800,
     phase::workspace_state, desired::workspace_state, operation::workspace_operation,
     CASE WHEN desired = 'DELETED' THEN now() END,
     '{"infra.container_ready": {"status": false, "reason": "ContainerNotFound", "message": "There is no container."},
       "storage.volume_ready": {"status": false, "reason": "VolumeNotFound", "message": "There is no volume."}}',
     -- Some of each were stopped long ago, so that a TTL has something to find.
-    now() - CASE WHEN n % 50 = 0 THEN interval '1 day' ELSE interval '1 second' * (n % 600) END
+    now() - CASE WHEN n % 50 = 0 THEN interval '1 day' ELSE interval '1 second' * (n % 600) END,
+    now() - interval '1 day' - interval '1 minute' * n
 FROM (SELECT n, gen_random_uuid() AS id, n % 1000 AS kind FROM generate_series(1, 100000) AS n) AS numbered
 CROSS JOIN (SELECT array_agg(id) AS owners FROM users) AS everybody
 CROSS JOIN LATERAL (SELECT * FROM (VALUES
@@ -75,7 +78,8 @@ RUNNING_OF = SQL(
     "SELECT count(*) FROM workspaces WHERE deleted_at IS NULL AND phase = 'RUNNING' AND owner_user_id = %s"
 )
 ARCHIVED = SQL("SELECT id FROM workspaces WHERE deleted_at IS NULL AND phase = 'ARCHIVED' ORDER BY id LIMIT 100")
-OWNED = SQL("SELECT id FROM workspaces WHERE owner_user_id = %s ORDER BY created_at, id LIMIT 50")
+HALFWAY = Place(datetime.now(UTC) - timedelta(minutes=50_000), UUID(int=0))
+COUNTING = {"idx_workspaces_running", "idx_workspaces_reconcile", "idx_workspaces_error", "idx_workspaces_deleting"}
 
 # Two indexes hold exactly the running workspaces; either will do where the owner does not matter.
 ALIKE = {"idx_workspaces_user_running": "idx_workspaces_running"}
@@ -92,7 +96,7 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "count_running": (
         COUNT_RUNNING,
         {"owner": OWNER, "excluding": None},
-        {"idx_workspaces_running", "idx_workspaces_reconcile", "idx_workspaces_error", "idx_workspaces_deleting"},
+        COUNTING,
         2000,
     ),
     "known": (KNOWN, [START, 500], {"workspaces_pkey"}, 1000),
@@ -105,7 +109,10 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "running": (RUNNING, [], {"idx_workspaces_running"}, 600),
     "running of one user": (RUNNING_OF, [OWNER], {"idx_workspaces_user_running"}, 10),
     "archived": (ARCHIVED, [], {"idx_workspaces_archived"}, 300),
-    "a user's list": (OWNED, [OWNER], {"idx_workspaces_owner"}, 150),
+    "a user's list": (*page_query(Filter(owner=OWNER), None, 51), {"idx_workspaces_owner"}, 150),
+    "a user's list, further on": (*page_query(Filter(owner=OWNER), HALFWAY, 51), {"idx_workspaces_owner"}, 150),
+    "everybody's": (*page_query(Filter(), None, 51), {"idx_workspaces_created"}, 150),
+    "everybody's, further on": (*page_query(Filter(), HALFWAY, 51), {"idx_workspaces_created"}, 150),
 }
 
 

@@ -38,6 +38,7 @@ TABLES = {
     "workspaces": {Role.API: "S", Role.CONTROLLER: "S"},
     "workspace_history": {Role.API: "S", Role.CONTROLLER: "SID"},
     "leadership": {Role.API: "S", Role.CONTROLLER: "S"},
+    "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD"},
     "alembic_version": {Role.API: "", Role.CONTROLLER: ""},
 }
 
@@ -114,6 +115,25 @@ async def test_tables(acting_as: dict[Role, Connection], role: Role, table: str)
         assert row == (letter in TABLES[table][role],), privilege
 
 
+GC_REQUEST = {"id", "requested_by", "dry_run", "override", "unknown_too"}
+GC_RESULT = {"started_at", "finished_at", "report"}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("column", sorted(GC_REQUEST | GC_RESULT | {"requested_at"}))
+async def test_a_collection_is_asked_for_by_one_and_answered_by_the_other(
+    acting_as: dict[Role, Connection], role: Role, column: str
+) -> None:
+    inserted, updated = {
+        Role.API: (GC_REQUEST, set[str]()),
+        Role.CONTROLLER: (GC_RESULT | {"id"}, GC_RESULT),
+    }[role]
+    for privilege, allowed in (("INSERT", inserted), ("UPDATE", updated)):
+        asked = "SELECT has_column_privilege('gc_runs', %s, %s)"
+        row = await (await acting_as[role].execute(asked, [column, privilege])).fetchone()
+        assert row == (column in allowed,), privilege
+
+
 @pytest.mark.parametrize("statement", ["SELECT password_hash FROM users", "SELECT * FROM sessions", "TABLE tokens"])
 async def test_secrets_are_hidden_from_the_controller(acting_as: dict[Role, Connection], statement: str) -> None:
     await acting_as[Role.API].execute(statement.encode())
@@ -135,7 +155,7 @@ async def test_others_have_nothing(databases: Databases, shared: str) -> None:
                         else await conn.execute("SELECT has_table_privilege(%s, %s, %s)", [name, table, privilege])
                     ).fetchone()
                     assert row == (False,), (table, privilege)
-            for function in ("workspaces_touch()", "workspaces_notify()"):
+            for function in ("workspaces_touch()", "workspaces_notify()", "gc_runs_notify()"):
                 row = await (
                     await conn.execute("SELECT has_function_privilege(%s, %s, 'EXECUTE')", [name, function])
                 ).fetchone()

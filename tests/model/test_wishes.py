@@ -1,19 +1,46 @@
 """Wishes: what may be asked for in which state, what it changes, and which kind of no one gets."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from codehub.model.conditions import Condition, Conditions
 from codehub.model.phase import LEVEL
-from codehub.model.wishes import Refusal, RefusedBecause, delete, is_ready_to_delete, request_state, undelete
-from codehub.model.workspace import ArchiveKey, Desired, HomeContext, Operation, Phase, VolumeState, Wish, Workspace
+from codehub.model.wishes import (
+    Refusal,
+    RefusedBecause,
+    archive_to_copy,
+    delete,
+    edit,
+    is_ready_to_delete,
+    keep_awake,
+    recover,
+    request_state,
+    takes_a_place,
+    undelete,
+    undelete_until,
+)
+from codehub.model.workspace import (
+    ArchiveKey,
+    Desired,
+    ErrorReason,
+    HomeContext,
+    Operation,
+    Phase,
+    RecoverFrom,
+    RecoverRequest,
+    VolumeState,
+    Wish,
+    Workspace,
+)
 from tests.model import builders as b
 
 RETENTION = timedelta(days=7)
 KEY = ArchiveKey("key")
+LOST = Condition(status=False, reason="ArchiveNotFound")
 CONFLICT, GONE = RefusedBecause.CONFLICT, RefusedBecause.GONE
 BUSY = [operation for operation in Operation if operation is not Operation.NONE]
 REACHABLE = [Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED]
@@ -67,6 +94,134 @@ def test_starting_counts_as_access_and_stopping_does_not() -> None:
     assert granted(request_state(row, Desired.RUNNING, b.later(5))).last_access_at == b.later(5)
     assert granted(request_state(row, Desired.STANDBY, b.later(5))).last_access_at == b.NOW
     assert granted(request_state(row, Desired.ARCHIVED, b.later(5))).last_access_at == b.NOW
+
+
+def test_starting_never_moves_the_last_access_back() -> None:
+    row = b.in_phase(Phase.STANDBY, last_access_at=b.later(9))
+    assert granted(request_state(row, Desired.RUNNING, b.later(5))).last_access_at == b.later(9)
+
+
+# -- editing, keeping awake -----------------------------------------------------------------------------------------
+
+
+def test_names_and_notes_may_be_changed_at_any_time_but_in_the_trash() -> None:
+    for phase, operation, desired in product(LEVEL, Operation, REACHABLE):
+        assert edit(b.in_phase(phase, operation, desired_state=desired)) is None
+    assert edit(b.in_phase(Phase.ERROR)) is None
+    assert edit(b.in_phase(Phase.STANDBY, desired_state=Desired.DELETED)) is not None
+    assert edit(b.in_phase(Phase.DELETING, desired_state=Desired.DELETED, deleted_at=b.NOW)) is not None
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(1, 1), (24, 24), (25, 24)])
+def test_a_workspace_is_kept_awake_for_at_most_a_day(hours: int, kept: int) -> None:
+    answer = granted(keep_awake(b.in_phase(Phase.RUNNING), b.NOW, timedelta(hours=hours)))
+    assert answer.keep_awake_until == b.NOW + timedelta(hours=kept)
+
+
+def test_no_time_at_all_ends_the_lease() -> None:
+    row = b.in_phase(Phase.RUNNING, keep_awake_until=b.later(60))
+    assert granted(keep_awake(row, b.NOW, timedelta(0))).keep_awake_until is None
+
+
+def test_what_is_to_be_deleted_is_not_kept_awake() -> None:
+    row = b.in_phase(Phase.RUNNING, desired_state=Desired.DELETED)
+    assert kind(keep_awake(row, b.NOW, timedelta(hours=1))) is CONFLICT
+
+
+# -- recovering -----------------------------------------------------------------------------------------------------
+
+ANSWER = RecoverRequest(UUID(int=5))
+
+
+def in_error(**wish: Any) -> Workspace:
+    return b.workspace(now=b.status(phase=Phase.ERROR, error_reason=ErrorReason.TIMEOUT), **wish)
+
+
+def test_a_recovery_names_the_error_it_answers() -> None:
+    answer = granted(recover(in_error(), ANSWER))
+    assert answer.recover_request == RecoverRequest(ANSWER.id, answers="Timeout")
+
+
+def test_a_recovery_is_possible_on_the_way_to_deletion_and_not_after() -> None:
+    assert kind(recover(in_error(desired_state=Desired.DELETED), ANSWER)) is None
+    assert kind(recover(in_error(desired_state=Desired.DELETED, deleted_at=b.NOW), ANSWER)) is CONFLICT
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.ERROR])
+def test_without_an_error_there_is_nothing_to_recover_from(phase: Phase) -> None:
+    assert kind(recover(b.in_phase(phase), ANSWER)) is CONFLICT
+
+
+def test_a_source_that_is_not_there_is_refused() -> None:
+    answer = recover(in_error(), RecoverRequest(ANSWER.id, RecoverFrom.ARCHIVE))
+    assert kind(answer) is CONFLICT
+
+
+def test_an_operation_ends_before_a_recovery() -> None:
+    row = b.workspace(now=b.status(phase=Phase.ERROR, operation=Operation.STOPPING))
+    assert kind(recover(row, ANSWER)) is CONFLICT
+
+
+def test_limits_apply_to_what_makes_one_more_run() -> None:
+    def starts(row: Workspace, answer: Wish | Refusal) -> bool:
+        return takes_a_place(row, granted(answer))
+
+    for before, desired in product(REACHABLE, REACHABLE):
+        row = b.in_phase(Phase.STANDBY, desired_state=before)
+        expected = desired is Desired.RUNNING and before is not Desired.RUNNING
+        assert starts(row, request_state(row, desired, b.NOW)) is expected, (before, desired)
+    assert starts(in_error(), recover(in_error(), ANSWER))
+    stopped = in_error(desired_state=Desired.STANDBY)
+    assert not starts(stopped, recover(stopped, ANSWER))
+    running = b.in_phase(Phase.RUNNING)
+    assert not starts(running, keep_awake(running, b.NOW, timedelta(hours=1)))
+    assert not starts(running, delete(running, b.NOW, purge=True))
+
+
+# -- copying --------------------------------------------------------------------------------------------------------
+
+
+def test_an_archive_can_be_copied_from_a_living_workspace_and_from_the_trash() -> None:
+    living = b.workspace(now=b.status(phase=Phase.RUNNING, archive_key=KEY))
+    assert archive_to_copy(living, b.NOW, RETENTION) == KEY
+    assert archive_to_copy(in_trash(), b.later(60), RETENTION) == KEY
+    assert archive_to_copy(in_trash(volume="VolumeCondemned"), b.later(60), RETENTION) == KEY
+
+
+@pytest.mark.parametrize(
+    ("row", "seconds", "because"),
+    [
+        (b.in_phase(Phase.PENDING), 0, CONFLICT),
+        (b.workspace(now=b.status(archive_key=KEY, conditions=Conditions(archive_ready=LOST))), 0, CONFLICT),
+    ],
+    ids=["none yet", "lost"],
+)
+def test_what_has_no_archive_is_not_copied(row: Workspace, seconds: int, because: RefusedBecause) -> None:
+    answer = archive_to_copy(row, b.later(seconds), RETENTION)
+    assert isinstance(answer, Refusal)
+    assert answer.because is because
+
+
+@pytest.mark.parametrize(("wish", "seconds"), [({"purged_at": b.NOW}, 0), ({}, 604_801), ({"archive_key": None}, 0)])
+def test_what_was_not_kept_is_not_copied(wish: dict[str, Any], seconds: int) -> None:
+    answer = archive_to_copy(in_trash(**wish), b.later(seconds), RETENTION)
+    assert isinstance(answer, Refusal)
+    assert answer.because is GONE
+
+
+@pytest.mark.parametrize(
+    ("row", "until"),
+    [
+        ({}, b.NOW + RETENTION),
+        ({"purged_at": b.NOW}, None),
+        ({"archive_key": None}, None),
+        ({"archive": "ArchiveNotFound"}, None),
+        ({"deleted_at": None}, None),
+    ],
+    ids=["in the trash", "purged", "no archive", "lost", "not deleted yet"],
+)
+def test_until_when_a_deletion_can_be_taken_back(row: dict[str, Any], until: datetime | None) -> None:
+    assert undelete_until(in_trash(**row), RETENTION) == until
 
 
 # -- deleting -------------------------------------------------------------------------------------------------------

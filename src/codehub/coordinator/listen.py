@@ -19,7 +19,7 @@ from codehub.signals.events import DELETED, UPDATED, Event, RedisEvents
 
 log = structlog.get_logger(__name__)
 
-SSE, WAKE, TRASH = "ws_sse", "ws_wake", "ws_deleted"
+SSE, WAKE, TRASH, GC = "ws_sse", "ws_wake", "ws_deleted", "gc_requested"
 _MOST_PENDING = 10_000  # workspaces with something to tell; beyond it one "read anew" says as much
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -46,13 +46,19 @@ class EventListener:
     """Hears PostgreSQL and tells Redis, each at its own pace."""
 
     def __init__(
-        self, database_url: str, events: RedisEvents, *wakes: Callable[[], None], ping_seconds: float = 3.0
+        self,
+        database_url: str,
+        events: RedisEvents,
+        *wakes: Callable[[], None],
+        on_gc_request: Callable[[], None] = lambda: None,
+        ping_seconds: float = 3.0,
     ) -> None:
         self.status = ListenerStatus()
         self._database_url = database_url
         self._ping_seconds = ping_seconds
         self._events = events
         self._wakes = wakes
+        self._on_gc_request = on_gc_request
         self._pending: dict[str, Event] = {}  # by workspace: the newest of a burst stands for all of it
         self._wake_pending = False
         self._gap_pending = False
@@ -81,7 +87,7 @@ class EventListener:
             failures += 1
 
     def _listening(self) -> AbstractAsyncContextManager[AsyncIterator[Sequence[Heard] | None]]:
-        return aclosing(listen(self._database_url, (SSE, WAKE, TRASH), ping_seconds=self._ping_seconds))
+        return aclosing(listen(self._database_url, (SSE, WAKE, TRASH, GC), ping_seconds=self._ping_seconds))
 
     def _take(self, batch: Sequence[Heard] | None) -> None:
         if batch is None:
@@ -90,6 +96,8 @@ class EventListener:
             self.status.heard += len(batch)
             if any(heard.channel in (WAKE, TRASH) for heard in batch):
                 self._wake()
+            if any(heard.channel == GC for heard in batch):
+                self._on_gc_request()
             for heard in batch:
                 self._note(heard)
         self._something.set()
@@ -100,6 +108,7 @@ class EventListener:
         self.status.connected, self.status.deaf_since = True, None
         self.status.gaps += 1
         self._gap_pending = True
+        self._on_gc_request()
         self._wake()
 
     def _wake(self) -> None:

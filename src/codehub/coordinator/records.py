@@ -6,10 +6,13 @@ database does not answer in time; no other trouble of the database's gets out bu
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
 
 from codehub.coordinator.ports import Asked, Expiration, Reading
-from codehub.db import archives, clock, reads
+from codehub.db import archives, clock, gc_runs, reads
 from codehub.db.commits import commit_statuses
+from codehub.db.gc_runs import GcRequest
 from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
@@ -18,7 +21,7 @@ from codehub.services import deletion, expiry
 
 
 class DatabaseRecords:
-    """Implements ports.Records, IdleRecords, ArchiveRecords and HistoryRecords."""
+    """Implements ports.Records, IdleRecords and ArchiveRecords, HistoryRecords and GcLedger."""
 
     def __init__(self, controller_pool: Pool, api_pool: Pool) -> None:
         self._controller = controller_pool
@@ -66,6 +69,18 @@ class DatabaseRecords:
     async def known_of(self, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:
         async with connection(self._controller) as conn:
             return await archives.known_of(conn, ids, keys)
+
+    async def take_gc_request(self) -> GcRequest | None:
+        async with connection(self._controller) as conn:
+            return await gc_runs.take(conn)
+
+    async def finish_gc_request(self, identity: UUID, report: Mapping[str, Any]) -> None:
+        async with connection(self._controller) as conn:
+            await gc_runs.finish(conn, identity, report)
+
+    async def record_gc(self, started_at: datetime, report: Mapping[str, Any]) -> None:
+        async with connection(self._controller) as conn:
+            await gc_runs.record(conn, started_at, report)
 
     async def prune_history(self, older_than: timedelta, limit: int) -> int:
         """Forget up to `limit` of the oldest lines of history that are older than that; how many."""

@@ -18,6 +18,7 @@ from codehub.coordinator.answers import logs_of
 from codehub.coordinator.collect import Collector
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.expire import Expirer
+from codehub.coordinator.gc_requests import GcRequests
 from codehub.coordinator.housekeeping import Housekeeper
 from codehub.coordinator.leading import Election, Leader
 from codehub.coordinator.listen import EventListener
@@ -42,6 +43,7 @@ log = structlog.get_logger(__name__)
 
 _HOUSEKEEPING_SECONDS = 3600.0
 _EVENTS_AGAIN_SECONDS = 5.0
+_REQUESTS_SECONDS = 60.0  # when no notification was heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +149,19 @@ class Coordinator:
         housekeeper = Housekeeper(
             self._records, history_retention=timedelta(seconds=settings.history.retention_seconds)
         )
+        requests = GcRequests(collector, self._records)
+        requesting = Loop("gc requests", requests.honour, lambda: _REQUESTS_SECONDS)
         every = settings.coordinator
         ticking = Loop("controller", controller.tick, controller.period)
         controller.on_wake = ticking.wake
         loops = (
             ticking,
             Loop("ttl", expirer.run_once, lambda: every.ttl_interval),
-            Loop("gc", collector.run_once, lambda: every.gc_interval),
+            Loop("gc", requests.cycle, lambda: every.gc_interval),
+            requesting,
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
         )
-        listener = EventListener(self._database_url, events, controller.woken)
+        listener = EventListener(self._database_url, events, controller.woken, on_gc_request=requesting.wake)
         return Term(controller, collector, listener, teller, answerer, loops)
 
 
