@@ -53,7 +53,7 @@ class Eyes:
     def sight(self, workspace: Workspace, now: datetime, *, archive_suspect: bool) -> Sight:
         """Everything that is known of one workspace at this tick."""
         seen = self._look(workspace, now)
-        need = archive_need(workspace, seen, suspected=archive_suspect)
+        need = archive_need(workspace, seen, now, suspected=archive_suspect)
         seen, need = self._with_archives(workspace, seen, need)
         missing = seen.volume is not None and not seen.volume.exists and not seen.volume.confirmed
         return Sight(seen, need, volume_suspect=missing and _must_be_sure(workspace))

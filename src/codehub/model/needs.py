@@ -5,9 +5,11 @@ where a rule relies on it: before archive_key is committed and before a volume i
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 
 from codehub.model import conditions as c
+from codehub.model.failure import is_waiting
 from codehub.model.names import archive_key
 from codehub.model.observation import JobSeen, JobState, Seen
 from codehub.model.recovery import is_pending
@@ -43,11 +45,13 @@ class Need:
 NOTHING = Need()
 
 
-def archive_need(workspace: Workspace, seen: Seen, *, suspected: bool = False) -> Need:
+def archive_need(workspace: Workspace, seen: Seen, now: datetime, *, suspected: bool = False) -> Need:
     """What `seen` (everything but the archives) leaves to be looked at; `suspected`: somebody doubts it is there."""
     status = workspace.status
     if seen.jobs is None or seen.volume is None or seen.instance is None:
         return NOTHING  # nothing is decided about it anyway
+    if status.operation is not Operation.NONE and is_waiting(status, now):
+        return NOTHING  # the next attempt looks
     job = seen.job(status.op_id)
     match status.operation:
         case Operation.ARCHIVING if status.home_ctx.volume is VolumeState.CONDEMNED:
