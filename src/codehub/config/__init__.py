@@ -100,8 +100,8 @@ class Settings(BaseModel):
         return cls.model_validate(groups)
 
 
-# Read by the test suite, not by CodeHub.
-_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_")
+# Read by the test suite, and by commands that speak to a server (cli/connecting.py).
+_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_", "CODEHUB_URL", "CODEHUB_TOKEN")
 
 
 def group_types() -> dict[str, type[Group]]:
