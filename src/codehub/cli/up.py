@@ -29,6 +29,7 @@ from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
 from codehub.metrics import Metrics
+from codehub.services.accounts import FirstAdmin, first_admin
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.app import create_app
@@ -135,12 +136,13 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     url = url_of(listener)
     data_dir.publish_url(url)
     app = create_app(dependencies.checks, Metrics(), dependencies.drivers.isolation, dependencies.context)
+    admin = await first_admin(dependencies.context.pool, dependencies.context.settings.accounts)
     parts = {
         asyncio.create_task(serve(app, listener), name="http"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
         dependencies.failed(),
     }
-    _announce(url, data_dir)
+    _announce(url, data_dir, admin)
     try:
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -151,9 +153,12 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         await asyncio.gather(*parts, return_exceptions=True)
 
 
-def _announce(url: str, data_dir: DataDir) -> None:
+def _announce(url: str, data_dir: DataDir, admin: FirstAdmin | None) -> None:
     say(f"\nCodeHub {__version__} is running.\n")
     say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
+    if admin is not None:  # made in this start; the password is never shown again, and never logged
+        shown = admin.password or "(as in CODEHUB_ADMIN_PASSWORD)"
+        say(f"    Log in as     {admin.username}\n    Password      {shown}\n    It is not shown again.\n")
     log.info("codehub is running", url=url)
 
 

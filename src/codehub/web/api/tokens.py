@@ -68,4 +68,3 @@ async def create_token(given: TokenRequest, actor: WritingActor, context: InCont
 async def revoke_token(token_id: UUID, actor: WritingActor, context: InContext) -> None:
     """End a token at once."""
     await tokens.revoke(context.pool, actor, token_id)
-
