@@ -26,10 +26,12 @@ TRAPS = {
             Edit("model.suspicion", "        return True  # it may have written", "        return None  # it may have written"),
             Edit("model.suspicion", "ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):\n        return True", "ArchiveSeen.CORRUPTED, ArchiveSeen.EXPIRED):\n        return False"),
         ),
+        losses=0.1,
     ),
     4: Bug(
         "DataLost is judged from the change alone",
         (Edit("model.suspicion", "if home.volume is not VolumeState.LIVE:", "if home.volume is not VolumeState.LIVE or workspace.status.phase == 'ERROR':"),),
+        losses=0.1,
     ),
     5: Bug(
         "mounting makes a volume, and nobody notices that it is another",
@@ -37,6 +39,7 @@ TRAPS = {
             Edit("model.suspicion", "volume.incarnation == home.incarnation and home.uid in (None, volume.uid)", "volume.incarnation == home.incarnation"),
             Edit("drivers.memory.world", "        if volume is None:\n            raise Refused(f\"There is no volume of {workspace_id}.\")", "        if volume is None:\n            volume = self.volumes[workspace_id] = Volume(ref.incarnation, ref.uid or '')"),
         ),
+        losses=0.1,
     ),
     6: Bug(
         "the result of a restore completes another one",
@@ -44,6 +47,7 @@ TRAPS = {
             Edit("model.steps", "    if _restored_elsewhere(home, job, seen.volume):", "    if False:"),
             Edit("model.completion", "restored and same and", "restored and"),
         ),
+        losses=0.1,
     ),
     7: Bug(
         "jobs of earlier operations are left alone",
@@ -59,6 +63,7 @@ TRAPS = {
     8: Bug(
         "a restore goes into the volume that is there",
         (Edit("model.completion", "home = home.draw(op_id, VolumeState.RESTORING)", "home = replace(home, volume=VolumeState.RESTORING, restore_marker=None)"),),
+        verbs=("volumes.delete",), kinds=("ACCEPTED",),
     ),
     9: Bug(
         "an instance that is dead counts as none",
@@ -76,6 +81,7 @@ TRAPS = {
     11: Bug(
         "an instance whose home is lost stays",
         (Edit("model.tick", "    homeless = not status.conditions.volume_ready.status\n", "    return None\n    homeless = False\n"),),
+        losses=0.1,
     ),
     12: Bug(
         "a TTL acts whatever is wished for",
@@ -84,14 +90,17 @@ TRAPS = {
     13: Bug(
         "nobody looks for an instance before the archive is committed",
         (Edit("model.steps", "    if seen.instance.exists:\n        # It may", "    if False:\n        # It may"),),
+        verbs=("instances.start",), kinds=("LANDS_LATE", "ACCEPTED"),
     ),
     14: Bug(
         "a deletion takes whatever volume is there",
         (Edit("drivers.memory.volumes", "there = self._world.volume(workspace_id, volume)", "there = self._world.volumes[workspace_id]"),),
+        verbs=("volumes.delete",), kinds=("LANDS_LATE", "ACCEPTED"),
     ),
     15: Bug(
         "an archive that failed verification is made again under the same op_id",
         (Edit("model.steps", "return Change(_begun_again(failed, now, fresh_op_id), \"the archive failed", "return Change(failed, \"the archive failed"),),
+        verbs=("jobs.archive",), kinds=("DAMAGES",),
     ),
 }  # fmt: skip
 
@@ -102,9 +111,7 @@ OTHERS = {
     ),
     "deleted before the commit": Bug(
         "the volume goes before its archive is committed",
-        (
-            Edit("model.steps", "return Change(_committed(workspace, op_id), \"the archive is complete and verified\")", "return Act(a.RemoveJob(op_id), \"\") if job else Act(a.DeleteVolume(seen.volume.ref), \"\")"),
-        ),
+        (Edit("model.steps", "return replace(status, archive_key=key, home_ctx=replace", "return replace(status, home_ctx=replace"),),
     ),
     "restore_marker kept": Bug(
         "a restore begins with the marker of the last one",
@@ -114,6 +121,7 @@ OTHERS = {
             Edit("model.completion", "restored and same and", "restored and"),
             Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "home = replace(home, volume=VolumeState.NONE, uid=None)"),
         ),
+        verbs=("jobs.remove",), kinds=("FLAKY",),
     ),
     "an outage is absence": Bug(
         "what could not be looked at is not there",
@@ -125,8 +133,13 @@ OTHERS = {
     "ERROR forgotten": Bug(
         "an ERROR is reset at the next tick",
         (
-            Edit("model.failure", "    if reason in TERMINAL:\n", "    if status.operation is Operation.NONE:\n        return None\n    if reason in TERMINAL:\n"),
-            Edit("model.health", "if error_reason is not None and is_terminal(error_reason):", "if False:"),
+            Edit(
+                "model.tick",
+                "    looked = _with(workspace, honour(workspace, seen))\n",
+                "    looked = _with(workspace, honour(workspace, seen))\n"
+                "    if looked.status.phase is Phase.ERROR:\n"
+                "        looked = _with(looked, replace(looked.status, error_reason=None, error_count=0))\n",
+            ),
         ),
     ),
 }  # fmt: skip

@@ -45,17 +45,20 @@ class MemoryDatabase:
         named = sorted({identity for identity in asked.ids if identity in self.rows})
         return Reading(
             now,
-            self._needing_work(now, asked.after, asked.limit),
+            self._needing_work(now, asked),
             self._sweep(asked.sweep_after, asked.sweep_limit),
             [self.rows[identity] for identity in named],
         )
 
-    def _needing_work(self, now: datetime, after: WorkspaceId | None, limit: int) -> list[Workspace]:
+    def _needing_work(self, now: datetime, asked: Asked) -> list[Workspace]:
         found: list[Workspace] = []
-        for identity in self._needing[_start(self._needing, after) :]:
-            if len(found) == limit:
+        but = frozenset(asked.but)
+        for identity in self._needing[_start(self._needing, asked.after) :]:
+            if len(found) == asked.limit:
                 break
             row = self.rows[identity]
+            if identity in but:
+                continue
             if _is_error_to_answer(row) or not _pauses(row, now):
                 found.append(row)
         return found
@@ -124,7 +127,9 @@ class MemoryDatabase:
         was, row = expiration.was, self.rows.get(expiration.was.id)
         if row is None or not _is_unchanged(row, was) or _pushed_back(row) != _pushed_back(was):
             return False
-        self._write(replace(row, wish=self._wishing(row.wish, expiration.transition.to)))
+        transition = expiration.transition
+        wish = replace(row.wish, desired_state=transition.to, asked_by=f"ttl: {transition.because}")
+        self._write(replace(row, wish=wish))
         self.on_expired(row, self.rows[row.id])
         return True
 
@@ -166,6 +171,12 @@ class MemoryDatabase:
         insort(self._ids, row.id)
         self._write(row)
 
+    def adopt(self, row: Workspace) -> None:
+        """Have exactly this row, and tell nobody."""
+        watchers, self.watchers = self.watchers, []
+        self._write(row)
+        self.watchers = watchers
+
     def set_desired(self, desired: Desired, *, was: Workspace) -> bool:
         self._answer()
         row = self.rows[was.id]
@@ -187,7 +198,7 @@ class MemoryDatabase:
         accessed = wish.last_access_at
         if desired is Desired.RUNNING:
             accessed = max(accessed or self.clock(), self.clock())
-        return replace(wish, desired_state=desired, last_access_at=accessed)
+        return replace(wish, desired_state=desired, last_access_at=accessed, asked_by="")
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

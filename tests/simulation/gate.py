@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 # What changes nothing is not worth landing late.
 _READS = ("observe", "look", "verify", "read", "due", "now", "known", "known_of", "visits", "all", "is_continuous")
-_QUIET = ("observe", "confirm")  # too many to tell; what the database was told shows in the rows
+_QUIET = ("observe", "confirm", "lock")  # too many to tell; what the database was told shows in the rows
 
 
 class Died(BaseException):
@@ -68,6 +68,8 @@ class Gate:
         quiet = verb.startswith(("database.", "redis.")) or verb.rpartition(".")[2] in _QUIET
         if not quiet:
             self.trace.note(about, f"{self.name} asks {verb}")
+            if about is not None:
+                self.trace.asked(about)
         try:
             await asyncio.sleep(self.rng.random() * self.plan.slow)
         except asyncio.CancelledError:
@@ -81,7 +83,7 @@ class Gate:
             await self._answered(number, verb)
             raise
         if not quiet:
-            self.trace.note(about, f"{self.name} has {verb}")
+            self.trace.note(about, f"{self.name} has {verb}", kept=False)
         await self._answered(number, verb)
         if verb.startswith("database.") and self.rng.random() < self.plan.lost_answers:
             self.trace.fault("lost answer", about, verb)

@@ -7,7 +7,7 @@ reads the world and never changes it.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NoReturn
 
@@ -83,6 +83,8 @@ class Ledger:
         """A decision that was made from `was` is written."""
         for broken in violations(was, Seen(), Decision(status, None, "")):
             self.fail(broken, was.id)
+        if was.status.recover_handled_id != status.recover_handled_id and was.wish.deleted_at is None:
+            self._recovered(was, status)
 
     def written(self, before: Workspace | None, row: Workspace) -> None:
         """A row was written."""
@@ -105,13 +107,10 @@ class Ledger:
             if op_id in self._used:
                 self.fail("an op_id was used for two operations", row.id)
             self._used.add(op_id)
-        same = before.status.recover_handled_id == row.status.recover_handled_id
-        if not same and before.wish.deleted_at is None:
-            self._recovered(before, row)
 
-    def _recovered(self, before: Workspace, row: Workspace) -> None:
+    def _recovered(self, row: Workspace, now: Status) -> None:
         """A recovery was honoured: what the user expects to find is what they chose."""
-        request, was, now = row.wish.recover_request, before.status, row.status
+        request, was = row.wish.recover_request, row.status
         expectation = self.expected[row.id]
         if request is None or (was.home_ctx, was.archive_key) == (now.home_ctx, now.archive_key):
             return  # refused, or only cleared
@@ -124,7 +123,7 @@ class Ledger:
                 else:
                     expectation.newest, expectation.damaged = version, False
             case RecoverFrom.ARCHIVE:
-                self._expect_the_archive(row)
+                self._expect_the_archive(replace(row, status=now))
             case RecoverFrom.BLANK:
                 expectation.newest = NOTHING
             case RecoverFrom.AS_IS:
@@ -153,7 +152,7 @@ class Ledger:
         world = self.surroundings.of(row)
         if workspace_id in world.instances and not expectation.damaged:
             self.fail("a volume was deleted before its instance was gone", workspace_id)
-        if row.wish.deleted_at is not None or expectation.given_up or expectation.damaged:
+        if expectation.given_up or expectation.damaged:
             return
         home = row.status.home_ctx
         if home.volume is VolumeState.LIVE and home.uid == volume.uid:

@@ -137,12 +137,9 @@ class People:
         if isinstance(answer, Refusal):
             return
         await self._pause()
-        told = purge or row.status.phase is Phase.ERROR  # whoever asks is told that nothing is archived
-        given_up = self.ledger.expected[row.id].given_up
-        if told:
-            self.ledger.expected[row.id].given_up = True
-        if not self._set(row, answer, f"the user deletes it{', for good' * purge}"):
-            self.ledger.expected[row.id].given_up = given_up
+        if self._set(row, answer, f"the user deletes it{', for good' * purge}"):
+            told = purge or row.status.phase is Phase.ERROR  # whoever asks is told that nothing is archived
+            self.ledger.expected[row.id].given_up |= told
 
     async def _undelete(self, row: Workspace) -> None:
         answer = wishes.undelete(row, self._now(), self.ledger.retention)

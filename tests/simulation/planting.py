@@ -6,11 +6,10 @@ changed is noticed instead of silently not being planted.
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,9 @@ class Edit:
 class Bug:
     name: str
     edits: tuple[Edit, ...]
+    losses: float = 0.0  # how often the weather must really destroy something for it to show
+    verbs: tuple[str, ...] = ()  # what must misbehave for it to show soon
+    kinds: tuple[str, ...] = ()
 
 
 class NotThere(Exception):
@@ -73,13 +75,16 @@ def plant(bug: Bug) -> None:
     sys.meta_path.insert(0, _Finder(edits))
 
 
-def run_planted(bug: Bug, seeds: Sequence[int]) -> tuple[int, str, Any] | None:
-    """In a new process: the first of these seeds that finds the bug, what it says, and its story."""
+def run_planted(bug: Bug, seed: int) -> str | None:
+    """In a new process: what this seed says of the bug."""
     plant(bug)
-    from tests.simulation.simulation import DENSE, run_seed  # noqa: PLC0415 - everything is imported with the bug in it
+    return run_bare(bug, seed)
 
-    for seed in seeds:
-        outcome = run_seed(seed, DENSE)
-        if outcome.violation is not None:
-            return seed, outcome.violation, outcome.story
-    return None
+
+def run_bare(bug: Bug, seed: int) -> str | None:
+    """The same seed and weather; without the bug, unless it was planted."""
+    from codehub.drivers.memory import Misbehaviour  # noqa: PLC0415 - everything is imported with the bug in it
+    from tests.simulation.simulation import DENSE, run_seed  # noqa: PLC0415
+
+    kinds = tuple(Misbehaviour[kind] for kind in bug.kinds)
+    return run_seed(seed, replace(DENSE, losses=bug.losses, verbs=bug.verbs, kinds=kinds)).violation

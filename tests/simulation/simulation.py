@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 
 from codehub.coordinator.controller import Controller
-from codehub.drivers.memory import MemoryWorld
+from codehub.drivers.memory import MemoryWorld, Misbehaviour
 from codehub.drivers.memory.things import Job
 from codehub.model.failure import TERMINAL, Rules
 from codehub.model.gc import GcRules
@@ -51,9 +51,12 @@ class Scale:
     people_every: float  # seconds between two things that somebody does
     weather_every: float
     losses: float
+    rests: bool = False  # whether it is watched for long after the last fault
+    verbs: tuple[str, ...] = ()  # what misbehaves; else whatever
+    kinds: tuple[Misbehaviour, ...] = ()  # … and how
 
 
-DENSE = Scale(5, 0.12, 0.4, 3.0, 0.05)  # much happens in little time: where planted bugs are looked for
+DENSE = Scale(4, 0.07, 0.35, 2.5, 0.0)  # much happens in little time: where planted bugs are looked for
 
 
 def scale_of(seed: int) -> Scale:
@@ -63,7 +66,8 @@ def scale_of(seed: int) -> Scale:
         return Scale(rng.randint(1000, 5000), 0.5, 0.05, 10.0, 0.0)
     losses = 0.03 if seed % 3 == 2 else 0.0
     workspaces = rng.randint(3, 16)
-    return Scale(workspaces, rng.uniform(0.2, 0.6), rng.uniform(2.0, 12.0) / workspaces, rng.uniform(3.0, 30.0), losses)
+    often = rng.uniform(2.0, 12.0) / workspaces
+    return Scale(workspaces, rng.uniform(0.2, 0.6), often, rng.uniform(3.0, 30.0), losses, seed % LONG_CALM == 0)
 
 
 @dataclass
@@ -76,6 +80,7 @@ class Outcome:
     seconds: float
     workspaces: int
     kinds: dict[str, int]
+    most_asked: int = 0
     violation: str | None = None
     story: tuple[str, ...] = ()
 
@@ -112,7 +117,13 @@ class Simulation:
         )
         self.ledger = Ledger(surroundings, self.shared.database.rows, self.trace, self.clock, GC.trash_retention)
         self.weather = Weather(
-            self.shared, self.ledger, Random(f"{seed}/weather"), self.scale.weather_every, self.scale.losses
+            self.shared,
+            self.ledger,
+            Random(f"{seed}/weather"),
+            self.scale.weather_every,
+            self.scale.losses,
+            self.scale.verbs,
+            self.scale.kinds,
         )
         self.people = People(
             self.shared, self.ledger, Random(f"{seed}/people"), self.scale.people_every, self.scale.workspaces
@@ -160,11 +171,14 @@ class Simulation:
             self.trace.note(row.id, f"created, wants {row.wish.desired_state}")
         elif before.status is not row.status:
             self.trace.note(row.id, told(row))
+            if _quiet(before) != _quiet(row):
+                self.trace.got_further(row.id)
 
     def _notify(self, before: Workspace | None, row: Workspace) -> None:
         """The trigger workspaces_notify_wake, and everything between it and the controller."""
         if before is not None and _asked(before) == _asked(row):
             return
+        self.trace.wanted(row.id)
         delay = self.shared.rng.random() * 0.05
         for process in self.processes:
             asyncio.get_running_loop().call_later(delay, process.wake)
@@ -214,7 +228,7 @@ class Simulation:
             waited += CHECK_SECONDS
         await self._for(60.0)
         self._nothing_left()
-        if self.seed % LONG_CALM == 0:
+        if self.scale.rests:
             await self._rest()
 
     async def _rest(self) -> None:
@@ -305,6 +319,7 @@ def run_seed(seed: int, scale: Scale | None = None, make: type[Controller] = Con
         seconds=process_time() - started,
         workspaces=len(made.shared.database.rows),
         kinds=dict(trace.faults),
+        most_asked=trace.most_asked,
         violation=trace.violation,
         story=trace.story,
     )

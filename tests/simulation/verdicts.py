@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tests.simulation.ledger import Ledger
 
 _RECENT = timedelta(minutes=5)  # what was lost or came back so recently may be seen either way
-_LOOKED_WITHIN = timedelta(seconds=20)  # the last look before a commit is no older
+_LOOKED_WITHIN = timedelta(seconds=16)  # the last look before a commit is no older
 _UNHEARD = timedelta(seconds=35)  # a proxy tells of a visit this late
 
 _ARCHIVE_LOST = (ErrorReason.ARCHIVE_ACCESS_ERROR, ErrorReason.ARCHIVE_CORRUPTED)
@@ -22,6 +22,9 @@ def check(ledger: "Ledger", before: Workspace, row: Workspace) -> None:
         ledger.fail("ERROR ended without a recovery", row.id)
     if now.error_reason is not was.error_reason:
         _check_cause(ledger, row)
+    failed = "did not pass verification" in now.conditions.healthy.message and now.error_count > was.error_count
+    if failed and now.op_id == was.op_id:
+        ledger.fail("an archive that failed verification is made again under its old op_id", row.id)
     committed = now.archive_key != was.archive_key and was.operation is Operation.ARCHIVING
     if committed and now.home_ctx.volume is not VolumeState.LIVE:
         _check_nobody_writes(ledger, row)

@@ -30,6 +30,8 @@ class Weather:
     rng: Random
     every: float = 30.0  # seconds between two things that go wrong, on average
     losses: float = 0.0  # share of them that really destroy something
+    verbs: tuple[str, ...] = ()  # what misbehaves most; else whatever
+    kinds: tuple[Misbehaviour, ...] = ()  # … and how
     _gone: list[tuple[Workspace, Volume]] = field(default_factory=list)
 
     async def blow(self) -> None:
@@ -65,9 +67,9 @@ class Weather:
 
     def _disturb(self) -> None:
         kinds: list[tuple[int, Callable[[], None]]] = [
-            (8, self._verb), (2, self._store_verb), (2, self._engine_out), (2, self._store_out), (2, self._listing),
-            (1, self._slow_listing), (3, self._job), (2, self._start), (3, self._death), (1, self._hold),
-            (1, self._database_out), (1, self._redis_lost), (3, self._land),
+            (40 if self.verbs else 8, self._verb), (2, self._store_verb), (2, self._engine_out), (2, self._store_out), (2, self._listing),
+            (1, self._slow_listing), (3, self._job), (2, self._start), (3, self._death), (8 if self.verbs else 1, self._hold),
+            (1, self._database_out), (1, self._redis_lost), (20 if self.verbs else 3, self._land),
         ]  # fmt: skip
         self.rng.choices([what for _, what in kinds], [weight for weight, _ in kinds])[0]()
 
@@ -79,7 +81,7 @@ class Weather:
         return rows[self.rng.choice(self.shared.ids)] if self.shared.ids else None
 
     def _verb(self) -> None:
-        kind, verb = self.rng.choice(GENERAL), self.rng.choice(VERBS)
+        kind, verb = self.rng.choice(self.kinds or GENERAL), self.rng.choice(self.verbs or VERBS)
         self._misbehave(self._world(), verb, kind, self.rng.randint(1, 4))
 
     def _store_verb(self) -> None:
@@ -105,7 +107,7 @@ class Weather:
         row = self._row() if self.rng.random() < 0.5 else None
         world = self._world() if row is None else self.shared.surroundings.of(row)
         fault = world.misbehave("volumes.observe", M.INCOMPLETE, workspace_id=row.id if row else None)
-        self._outage("incomplete listing", [fault], 1.0, 60.0)
+        self._outage("incomplete listing", [fault], 1.0, 15.0)
 
     def _slow_listing(self) -> None:
         fault = self._world().misbehave(self.rng.choice(LISTINGS), M.SLOW)
