@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
 
+from codehub.db import accounts as account_rows
 from codehub.db import sessions as session_rows
 from codehub.db import tokens as token_rows
 from codehub.db.pool import Pool, connection
 from codehub.model.workspace import UserId
+from codehub.services import passwords
 from codehub.services.actors import Actor, ActorKind, Scope, UserRole
 from codehub.services.sessions import hash_of, new_secret
 from codehub.web.cookies import PLAIN
@@ -60,3 +62,9 @@ async def token_headers(
     async with connection(pool) as conn:
         await token_rows.insert(conn, person.id, hash_of(secret), name="a test", scope=scope.value, lifetime=lifetime)
     return {"Authorization": f"Bearer {secret}"}
+
+
+async def set_password(pool: Pool, person: Person, password: str) -> None:
+    """Give the person a password; slow, like every hash."""
+    async with connection(pool) as conn:
+        await account_rows.set_password(conn, person.id, await passwords.hashed(password))

@@ -45,7 +45,7 @@ for i, key in ipairs(KEYS) do
     local count = redis.call('HINCRBY', key, 'count', 1)
     if count > tonumber(ARGV[1]) then
         local delay = math.min(2 ^ math.min(count - ARGV[1] - 1, 30), tonumber(ARGV[i + 2]))
-        redis.call('HSET', key, 'until', string.format('%.3f', now + delay))
+        redis.call('HSET', key, 'until', string.format('%.6f', now + delay))
     end
     redis.call('EXPIRE', key, ARGV[2])
 end
@@ -96,7 +96,7 @@ class LoginThrottle:
             attempt = Attempt(user, ((f"{_PREFIX}of-device:{user}:{_digest(device)}", USER_CAP_SECONDS),))
         wait = await self._charged(attempt)
         if wait > 0:
-            seconds = math.ceil(wait)
+            seconds = max(1, math.ceil(wait - 0.01))  # what rounding adds is no second
             raise OverLimit(
                 "There were too many failed logins.",
                 f"Try again in {seconds} s.",
