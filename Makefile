@@ -68,6 +68,7 @@ bench-%: setup
 # Pages that are made from the code; a test compares them.
 docs: setup
 	$(BIN)/codehub settings --markdown > docs/settings.md
+	$(BIN)/python -m codehub.cli.reference > docs/cli.md
 
 # Without --index-url and --emit-* the files name packages and hashes, no host.
 lock: .tools/uv/.ready

@@ -42,4 +42,9 @@ def described(isolation: Mapping[str, Sequence[str]], states: Mapping[str, Depen
             continue
         for line in lines:
             yield f"  {line}"
-            yield from (f"    → {what}" for sign, what in _ADVICE if sign in line)
+            yield from (f"    → {what}" for what in advice_for(line))
+
+
+def advice_for(line: str) -> list[str]:
+    """What to do about one thing that a driver said; nothing where all is well."""
+    return [what for sign, what in _ADVICE if sign in line]

@@ -1,7 +1,7 @@
 """`codehub`: the commands, and how they fail.
 
 A command that cannot do its work says so in one line on standard error (one line per mistake for settings), with what
-to do about it, and exits non-zero: 1 in general, 2 for wrong usage or settings, 130 when it was interrupted.
+to do about it, and exits with a code that says of which kind it is (exits.py).
 Each command imports what it needs when it runs, so that the quick ones stay quick.
 """
 
@@ -11,6 +11,9 @@ from typing import Annotated
 import typer
 
 from codehub import __version__
+from codehub.cli import doctor as doctoring
+from codehub.cli import gc, images, login, tokens, users, ws_state
+from codehub.cli.exits import Exit, exit_code_of
 from codehub.errors import CodeHubError, SettingsError, StartError
 
 app = typer.Typer(
@@ -22,9 +25,9 @@ app = typer.Typer(
 )
 
 ides = typer.Typer(help="Browser IDEs for workspaces that are local processes.", no_args_is_help=True)
-app.add_typer(ides, name="ide")
 
-INTERRUPTED = 130
+# What is wrong with a command line; Typer has no public name for it.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def _version(wanted: bool) -> None:
@@ -64,6 +67,18 @@ def coordinator_command() -> None:
     settings = Settings.load()
     logs.configure(settings.log)
     coordinator.run(settings)
+
+
+@app.command(name="api")
+def api_command() -> None:
+    """Run an API process beside others, for the servers named by DATABASE_URL and REDIS_URL, until Ctrl-C."""
+    from codehub import logs
+    from codehub.cli import api
+    from codehub.config import Settings
+
+    settings = Settings.load()
+    logs.configure(settings.log)
+    api.run(settings)
 
 
 @app.command()
@@ -111,16 +126,48 @@ def install_ide(name: Annotated[str, typer.Argument(help="One of `codehub ide li
     ide.install_one(Settings.load(), name)
 
 
+for _name, _command in (
+    ("login", login.login),
+    ("logout", login.logout),
+    ("whoami", login.whoami),
+    ("images", images.images),
+    ("gc", gc.gc),
+    ("doctor", doctoring.doctor),
+):
+    app.command(name=_name)(_command)
+
+for _name, _group in (("ws", ws_state.app), ("user", users.app), ("token", tokens.app), ("ide", ides)):
+    app.add_typer(_group, name=_name)
+
+
 def main() -> None:
     """Run a command; turn every expected failure into a line and an exit code."""
     try:
-        app()
+        ended = app(prog_name="codehub", standalone_mode=False)
     except SettingsError as error:
         _fail(error.message.splitlines(), error.exit_code)
     except CodeHubError as error:
-        _fail([str(error)], error.exit_code if isinstance(error, StartError) else 1)
+        _fail([str(error)], exit_code_of(error))
+    except typer.Abort:  # Ctrl-C, or the end of input, where something was asked
+        typer.echo(err=True)
+        sys.exit(Exit.INTERRUPTED)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        sys.exit(Exit.INTERRUPTED)
+    except _UsageError as error:
+        _usage(error)
+    else:
+        sys.exit(ended if isinstance(ended, int) else Exit.OK)
+
+
+def _usage(error: BaseException) -> None:
+    """One line for a mistake; a group without a command shows its help."""
+    message = str(error.format_message()) if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(message, err=True)
+        sys.exit(Exit.USAGE)
+    path = context.command_path if context is not None else "codehub"
+    _fail([f"{' '.join(message.split())} See: {path} --help"], Exit.USAGE)
 
 
 def _fail(lines: list[str], exit_code: int) -> None:

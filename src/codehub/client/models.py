@@ -97,6 +97,7 @@ class User(Model):
     created_at: datetime | None = None
     disabled: bool = False
     disabled_at: datetime | None = None
+    login: str = ""  # how: password, oidc or none
 
 
 class Session(Model):

@@ -1,0 +1,60 @@
+"""`codehub api`: one more API process for an installation whose servers run elsewhere.
+
+Any number of them may run behind a load balancer; they have no access to the infrastructure. Workspaces are moved by
+`codehub coordinator`.
+"""
+
+import contextlib
+
+from codehub.cli.running import run as run_until_stopped
+from codehub.cli.running import say
+from codehub.config import Settings
+from codehub.db import migrate
+from codehub.db.pool import Role, open_pool
+from codehub.db.pool import ping as ping_database
+from codehub.drivers.images import for_containers, for_processes
+from codehub.errors import StartError
+from codehub.metrics import Metrics
+from codehub.model.workspace import InstanceBackend
+from codehub.signals.connect import open_redis
+from codehub.signals.connect import ping as ping_redis
+from codehub.web.app import create_app
+from codehub.web.context import Context
+from codehub.web.server import listen, serve, url_of
+
+
+def run(settings: Settings) -> None:
+    """Run until stopped. Raises StartError when it cannot start."""
+    database, redis = settings.database.url, settings.redis.url
+    if database is None or redis is None:
+        missing = "DATABASE_URL" if database is None else "REDIS_URL"
+        raise StartError(
+            f"{missing} is not set.", "Set it; with servers of its own CodeHub is started by `codehub up`."
+        )
+    database_url, redis_url = database.get_secret_value(), redis.get_secret_value()
+    images = offered(settings)
+
+    async def serve_api() -> None:
+        with contextlib.closing(listen(settings.server.host, settings.server.port)) as listener:
+            migrate.require_newest(database_url)
+            async with (
+                open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
+                open_redis(redis_url) as connection,
+            ):
+                context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))
+                checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
+                app = create_app(checks, Metrics(), context=context)
+                say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
+                await serve(app, listener)
+
+    run_until_stopped(serve_api)
+
+
+def offered(settings: Settings) -> dict[InstanceBackend, list[str]]:
+    """What the settings allow: whether it is installed where workspaces run, only a coordinator could say."""
+    names = settings.backends.image_of
+    found = {}
+    for backend in map(InstanceBackend, settings.backends.enabled):
+        known = for_containers(names) if backend is InstanceBackend.DOCKER else for_processes(names).ides
+        found[backend] = list(known)
+    return found

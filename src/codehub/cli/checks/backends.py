@@ -1,0 +1,94 @@
+"""Where workspaces run: the engine, the sandbox, and the IDEs that can be started."""
+
+import asyncio
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+from codehub.cli.checks.finding import Finding, failed_by, ok, warning
+from codehub.cli.ide import FIRST
+from codehub.cli.isolation import advice_for
+from codehub.config import Settings
+from codehub.drivers.docker import DockerDriver
+from codehub.drivers.images import for_containers, for_processes
+from codehub.drivers.load import docker_options, ide_folder, open_store, process_options
+from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.machine import Machine
+from codehub.drivers.process.programs import is_installed
+from codehub.errors import CodeHubError
+from codehub.model.workspace import InstanceBackend, WorkspaceId
+
+DOCKER, SANDBOX, IDES = "docker", "sandbox", "ide"
+_NOBODY = WorkspaceId(UUID(int=0))
+_DOCTOR = "codehub-doctor"
+
+
+async def backends(settings: Settings, data_dir: Path) -> list[Finding]:
+    found: list[Finding] = []
+    for backend in settings.backends.enabled:
+        if backend == InstanceBackend.DOCKER:
+            found.append(await docker(settings))
+        else:
+            found += [*await asyncio.to_thread(sandbox, settings), *ides(settings, data_dir)]
+    return found
+
+
+async def docker(settings: Settings) -> Finding:
+    """Asks for a volume that is nobody's: one small question."""
+    named = settings.model_copy(update={"docker": settings.docker.model_copy(update={"installation": _DOCTOR})})
+    try:
+        images = ", ".join(for_containers(settings.backends.image_of))
+        driver = DockerDriver(docker_options(named, Path()), open_store(settings.store, "file:///").job_urls)
+        try:
+            await driver.volumes.look(_NOBODY)
+        finally:
+            await driver.close()
+    except CodeHubError as error:
+        return Finding(
+            DOCKER,
+            failed_by(DOCKER, error).state,
+            error.message,
+            error.hint or "Start the Docker engine, or let this user use its socket; DOCKER_HOST says where it is.",
+        )
+    return ok(DOCKER, f"the engine at {settings.docker.host} answers; images: {images}")
+
+
+def sandbox(settings: Settings) -> list[Finding]:
+    """Tried in a folder of its own, as the first start would."""
+    root = Path(tempfile.mkdtemp(prefix="codehub-doctor-"))
+    try:
+        root.chmod(0o711)
+        layout = Layout(root / "w")
+        layout.prepare()
+        machine = Machine(replace(process_options(settings, layout.root)), layout)
+        machine.find_out()
+        lines = machine.isolation()
+    except CodeHubError as error:
+        return [failed_by(SANDBOX, error)]
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    found = []
+    for line in lines:
+        if line.startswith("WARNING"):
+            found.append(warning(SANDBOX, line.removeprefix("WARNING: "), " ".join(advice_for(line))))
+        else:
+            found.append(ok(SANDBOX, line))
+    return found
+
+
+def ides(settings: Settings, data_dir: Path) -> list[Finding]:
+    try:
+        offered = for_processes(settings.backends.image_of).ides
+    except CodeHubError as error:
+        return [failed_by(IDES, error)]
+    found = []
+    for name, ide in offered.items():
+        if is_installed(ide, ide_folder(data_dir)):
+            found.append(ok(IDES, f"{name} is installed"))
+        elif name == FIRST:
+            found.append(ok(IDES, f"{name} is installed by the first start"))
+        else:
+            found.append(warning(IDES, f"{name} is offered but not installed.", f"codehub ide install {name}"))
+    return found

@@ -1,0 +1,93 @@
+"""This machine: Python, the data directory, the port."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
+from codehub.embedded.datadir import OTHER_FOLDER, DataDir, default_data_dir
+from codehub.errors import StartError
+from codehub.web.server import listen
+
+OLDEST_PYTHON = (3, 11)
+LEAST_BYTES = 2 << 30
+DATA, PORT = "data directory", "port"
+
+
+def python(version: Sequence[int] = sys.version_info[:3]) -> Finding:
+    written = ".".join(map(str, version))
+    if tuple(version[:2]) < OLDEST_PYTHON:
+        return failed("python", f"Python {written} is too old.", "Install Python 3.11 or newer.")
+    return ok("python", f"Python {written}")
+
+
+def data_dir_of(given: Path | None) -> Path:
+    """Raises StartError for a folder that cannot be one."""
+    path = given or default_data_dir()
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise StartError(f"{path} names the home of a user who does not exist.", OTHER_FOLDER) from None
+
+
+def running_url(path: Path) -> str | None:
+    """Where the CodeHub is that uses this folder now; empty when it does not say, None when there is none."""
+    if not (path / "lock").exists():
+        return None
+    try:
+        DataDir.open(path).close()
+    except StartError as error:
+        if "already running" not in error.message:
+            return None
+        try:
+            return str(json.loads((path / "lock").read_text())["url"] or "")
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+    return None
+
+
+def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES) -> list[Finding]:
+    if not path.exists():
+        parent = next(folder for folder in path.parents if folder.exists())
+        if not os.access(parent, os.W_OK | os.X_OK):
+            return [failed(DATA, f"{path} cannot be made: this user may not write to {parent}.", OTHER_FOLDER)]
+        return [ok(DATA, f"{path} will be made by the first start."), *_room(parent, least)]
+    if not in_use and not os.access(path, os.W_OK | os.X_OK):
+        return [failed(DATA, f"This user may not write to {path}.", OTHER_FOLDER)]
+    try:
+        if not in_use and (not path.is_dir() or any(path.iterdir())):
+            DataDir.open(path).close()
+    except StartError as error:
+        return [failed_by(DATA, error)]
+    except OSError as error:
+        return [failed(DATA, f"{path} cannot be read: {error.strerror}.", OTHER_FOLDER)]
+    found = [ok(DATA, f"{path}, in use by the CodeHub that runs" if in_use else str(path))]
+    return found + _open_secrets(path) + _room(path, least)
+
+
+def _open_secrets(path: Path) -> list[Finding]:
+    folder = path / "secrets"
+    if folder.is_dir() and folder.stat().st_mode & 0o077:
+        return [warning(DATA, f"Others can look into {folder}.", f"Close it: chmod 700 {folder}")]
+    return []
+
+
+def _room(folder: Path, least: int) -> list[Finding]:
+    free = shutil.disk_usage(folder).free
+    if free < least:
+        return [warning("disk", f"Only {free >> 20} MiB are free at {folder}.", "Make room: homes and databases grow.")]
+    return [ok("disk", f"{free >> 30} GiB free")]
+
+
+def port(host: str, number: int, *, running: str | None) -> Finding:
+    where = f"{host}:{number}"
+    try:
+        listen(host, number).close()
+    except StartError as error:
+        if running and f":{number}/" in running:
+            return ok(PORT, f"{where}, in use by the CodeHub that runs")
+        return failed_by(PORT, error)
+    return ok(PORT, f"{where} is free" if number else f"a free one of {host}")

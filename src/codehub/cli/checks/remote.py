@@ -1,0 +1,51 @@
+"""A server that runs: whether it answers, what it says about itself, its clock, and whether we may use it."""
+
+from datetime import UTC, datetime
+
+from codehub import __version__
+from codehub.cli.checks.finding import Finding, failed, ok, warning
+from codehub.cli.checks.servers import skew
+from codehub.cli.connecting import USER_AGENT
+from codehub.cli.isolation import advice_for
+from codehub.client import ApiError, Client
+
+SERVER, LOGIN = "server", "login"
+
+
+def server(url: str) -> list[Finding]:
+    """Everything but who we are."""
+    try:
+        with Client(url, user_agent=USER_AGENT) as client:
+            told, date = client.readiness()
+    except ApiError as error:
+        return [failed(SERVER, error.message)]
+    found = [_version(url, str(told.get("version", "?")))]
+    if date is not None:
+        found.append(skew(date, datetime.now(UTC), "the server"))
+    for name, state in told["dependencies"].items():
+        detail = str(state.get("detail", ""))
+        if state.get("state") != "up":
+            found.append(failed(name, detail or "It does not answer."))
+        else:
+            found.append(warning(name, detail) if detail else ok(name, "up"))
+    for lines in told.get("isolation", {}).values():
+        advice = {what for line in lines for what in advice_for(str(line))}
+        found += [warning("isolation", "Workspaces could be kept apart better.", text) for text in sorted(advice)]
+    return found
+
+
+def _version(url: str, theirs: str) -> Finding:
+    if theirs == __version__:
+        return ok(SERVER, f"{url} runs CodeHub {theirs}")
+    return warning(SERVER, f"{url} runs CodeHub {theirs}, and this is {__version__}.", "Use the same version.")
+
+
+def login(url: str, token: str | None) -> Finding:
+    if token is None:
+        return warning(LOGIN, f"You are not logged in to {url}.", f"codehub login {url}")
+    try:
+        with Client(url, token, user_agent=USER_AGENT) as client:
+            session = client.session()
+    except (ApiError, ValueError) as error:
+        return failed(LOGIN, str(error), f"codehub login {url}")
+    return ok(LOGIN, f"{session.user.username}, {session.user.role}, may {session.scope}")

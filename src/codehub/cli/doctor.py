@@ -1,0 +1,103 @@
+"""`codehub doctor`: is everything there that CodeHub needs, and if not, what to do.
+
+Without options it looks at this machine and its settings, as `codehub up` would use them, and at the CodeHub that runs
+here, if one does. `--remote` looks at the server that commands speak to. It changes nothing.
+"""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from codehub.cli import options, output
+from codehub.cli.connecting import current_token, current_url, valid_url
+from codehub.cli.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from codehub.cli.checks.finding import Finding
+
+_MARKS = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
+
+
+def doctor(
+    remote: Annotated[bool, typer.Option("--remote", help="Look at the server that commands speak to.")] = False,
+    url: Annotated[str | None, typer.Option(help="Look at this server.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Check everything that CodeHub needs, and say what to do about what is missing."""
+    findings = remote_findings(url) if remote or url else local_findings()
+    if json:
+        output.print_json([one.as_dict() for one in findings])
+    else:
+        _print(findings)
+    if any(one.state == "failed" for one in findings):
+        raise typer.Exit(Exit.FAILED)
+
+
+def remote_findings(given: str | None) -> "list[Finding]":
+    from codehub.cli.checks import remote
+
+    url = valid_url(given) if given else current_url()
+    if url is None:
+        raise CommandError("Which server? You are not logged in.", "Give --url.", exit_code=Exit.NOT_ALLOWED)
+    found = remote.server(url)
+    return found if found[0].state == "failed" else [*found, remote.login(url, current_token(url))]
+
+
+def local_findings() -> "list[Finding]":
+    from codehub.cli.checks import machine, remote
+    from codehub.cli.checks.finding import failed, failed_by, ok
+    from codehub.config import Settings
+    from codehub.errors import SettingsError, StartError
+
+    found = [machine.python()]
+    try:
+        settings = Settings.load()
+    except SettingsError as error:
+        wrong = [failed("settings", line, "See docs/settings.md.") for line in error.message.splitlines()]
+        return [*found, *wrong]
+    found.append(ok("settings", "every one is valid"))
+    try:
+        path = machine.data_dir_of(settings.server.data_dir)
+    except StartError as error:
+        return [*found, failed_by(machine.DATA, error)]
+    running = machine.running_url(path)
+    found += machine.data_directory(path, in_use=running is not None)
+    found.append(machine.port(settings.server.host, settings.server.port, running=running))
+    found += asyncio.run(_dependencies(settings, path, own_servers=running is None))
+    return found + (remote.server(running.rstrip("/")) if running else [])
+
+
+async def _dependencies(settings: object, path: object, *, own_servers: bool) -> "list[Finding]":
+    from pathlib import Path
+
+    from codehub.cli.checks import backends, servers
+    from codehub.config import Settings
+
+    assert isinstance(settings, Settings)
+    assert isinstance(path, Path)
+    found = []
+    if own_servers or settings.database.url is not None:
+        found += await servers.postgresql(settings)
+    if own_servers or settings.redis.url is not None:
+        found.append(await servers.redis(settings))
+    found.append(await servers.archive_store(settings, path))
+    return found + await backends.backends(settings, path)
+
+
+def _print(findings: "list[Finding]") -> None:
+    """A line each; what to do is set below it."""
+    width = max(len(one.check) for one in findings)
+    colours = {"ok": "green", "warning": "yellow", "failed": "red"} if sys.stdout.isatty() else {}
+    for one in findings:
+        mark = typer.style(f"{_MARKS[one.state]:<7}", fg=colours.get(one.state))
+        typer.echo(f"{mark}  {one.check:<{width}}  {one.detail}")
+        if one.advice:
+            typer.echo(f"{'':<7}  {'':<{width}}  → {one.advice}")
+    wrong = sum(one.state == "failed" for one in findings)
+    weak = sum(one.state == "warning" for one in findings)
+    if wrong or weak:
+        output.say(f"{wrong} failed, {weak} could be better.")
+    else:
+        output.say("Everything is well.")

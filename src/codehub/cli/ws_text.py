@@ -1,0 +1,140 @@
+"""Workspaces for people: a table, a page about one, and what deleting it would lose."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from codehub.cli.naming import short_ids
+from codehub.cli.output import ago, duration, size, when
+
+if TYPE_CHECKING:
+    from codehub.client import HistoryEntry, Workspace
+
+
+def state_of(workspace: "Workspace") -> str:
+    """The phase, and what is going on: `STANDBY, STARTING`, `ERROR: DataLost`."""
+    if workspace.phase == "ERROR":
+        return f"ERROR: {workspace.error.reason}" if workspace.error else "ERROR"
+    if workspace.operation != "NONE":
+        return f"{workspace.phase}, {workspace.operation}"
+    if workspace.deleted_at is None and workspace.desired_state != workspace.phase:
+        return f"{workspace.phase}, to be {workspace.desired_state}"
+    return workspace.phase
+
+
+def next_of(workspace: "Workspace", now: datetime | None = None) -> str:
+    """What will happen by itself: `STANDBY in 9 min`."""
+    if workspace.deleted_at is not None:
+        until = workspace.undelete_until
+        return f"until {ago(until, now).removeprefix('in ')}" if until else ""
+    coming = workspace.next_transition
+    if coming is None:
+        return ""
+    return f"{coming.to} {'soon' if coming.at <= (now or datetime.now(UTC)) else ago(coming.at, now)}"
+
+
+def table(
+    workspaces: Sequence["Workspace"], *, owners: bool, deleted: bool, whole_ids: bool
+) -> tuple[list[str], list[list[str]]]:
+    ids = [str(one.id) for one in workspaces]
+    shown = ids if whole_ids else short_ids(ids)
+    head = ["NAME", "STATE", "IMAGE", "ID", "DELETED" if deleted else "USED", "UNDELETE" if deleted else "NEXT"]
+    rows = []
+    for one, identity in zip(workspaces, shown, strict=True):
+        since = one.deleted_at if deleted else one.last_access_at
+        coming = (ago(one.undelete_until) if one.undelete_until else "no") if deleted else next_of(one)
+        rows.append([one.name, state_of(one), one.image_ref, identity, ago(since), coming])
+    if owners:
+        head.insert(1, "OWNER")
+        for row, one in zip(rows, workspaces, strict=True):
+            row.insert(1, one.owner.username)
+    return head, rows
+
+
+def facts(workspace: "Workspace", server: str) -> list[tuple[str, str]]:
+    one = workspace
+    found = [
+        ("Name", one.name),
+        ("Id", str(one.id)),
+        ("Owner", one.owner.username),
+        ("State", f"{state_of(one)} since {when(one.phase_changed_at)}" if one.phase_changed_at else state_of(one)),
+        ("Wanted", one.desired_state),
+    ]
+    if one.operation != "NONE":
+        done = f", {size(one.progress.bytes)} so far" if one.progress else ""
+        found.append(("Doing", f"{one.operation} for {ago(one.op_started_at).removesuffix(' ago')}{done}"))
+    if one.error is not None:
+        found += _error(one)
+    if one.next_transition is not None:
+        because = f"\n{one.next_transition.because}" if one.next_transition.because else ""
+        found.append(("Next", f"{one.next_transition.to} at {when(one.next_transition.at)}{because}"))
+    if one.keep_awake_until is not None and one.keep_awake_until > datetime.now(UTC):
+        found.append(("Kept awake", f"until {when(one.keep_awake_until)}"))
+    if one.deleted_at is not None:
+        until = f"can be undeleted until {when(one.undelete_until)}" if one.undelete_until else "cannot be undeleted"
+        found += [("Deleted", when(one.deleted_at)), ("Trash", until)]
+    found += [
+        ("Image", f"{one.image_ref} on {one.backend}"),
+        ("URL", f"{server}{one.url}"),
+        ("Archived", "an archive of its home is kept" if one.archived else "no archive yet"),
+        ("Stops", _after(one.standby_ttl_seconds, "without use")),
+        ("Archives", _after(one.archive_ttl_seconds, "stopped")),
+        ("Used", when(one.last_access_at)),
+        ("Created", when(one.created_at)),
+    ]
+    found += [("About", one.description)] if one.description else []
+    found += [("Memo", one.memo)] if one.memo else []
+    return found
+
+
+def _error(one: "Workspace") -> list[tuple[str, str]]:
+    error = one.error
+    assert error is not None
+    lines = [error.reason + (f", {error.count} failed attempts" if error.count > 1 else "")]
+    lines += [error.message] if error.message else []
+    if error.retry_at is not None and one.phase != "ERROR":
+        lines.append(f"Next attempt: {when(error.retry_at)}")
+    found = [("Error", "\n".join(lines))]
+    if one.phase == "ERROR":
+        sources = f" --from {'|'.join(error.can_recover_from)}" if error.can_recover_from else ""
+        found.append(("Recover", f"codehub ws recover {one.id}{sources}"))
+    return found
+
+
+def _after(seconds: int, words: str) -> str:
+    return f"after {duration(seconds)} {words}" if seconds else "never by itself"
+
+
+def loss_of(workspace: "Workspace") -> str:
+    """What deleting it loses, said before it is done."""
+    name = workspace.name
+    if workspace.phase == "PENDING":
+        return f"{name} was never started: there is nothing in it to lose."
+    if workspace.phase == "ERROR":
+        if workspace.archived:
+            return f"{name} is in ERROR: what was written since its last archive is LOST; that archive is kept a while."
+        return f"{name} is in ERROR and was never archived: its home will be LOST, for good."
+    if workspace.phase in ("RUNNING", "STANDBY"):
+        return f"{name} is stopped and its home archived; it can be undeleted for a while, then it is lost."
+    return f"{name} goes to the trash; it can be undeleted for a while, then it is lost."
+
+
+def loss_by_purge(workspace: "Workspace") -> str:
+    return (
+        f"Purging {workspace.name} removes its home and every archive of it, now and for good. It CANNOT be undeleted."
+    )
+
+
+def history_rows(entries: Sequence["HistoryEntry"]) -> tuple[list[str], list[list[str]]]:
+    rows = []
+    for entry in entries:
+        more = entry.model_extra or {}
+        rows.append([f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", *_happened(more)])
+    return ["WHEN", "WHAT", "BY"], rows
+
+
+def _happened(more: dict[str, object]) -> tuple[str, str]:
+    words = [str(more[name]) for name in ("event", "what", "operation", "outcome", "message") if more.get(name)]
+    if more.get("from_phase") or more.get("to_phase"):
+        words.insert(0, f"{more.get('from_phase') or '-'} → {more.get('to_phase') or '-'}")
+    return ", ".join(words), str(more.get("asked_by") or more.get("by") or "")
