@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
+from codehub.coordinator.together import together
 from codehub.db.leading import LOST_AFTER_SECONDS, LeaderSeat, open_seat
 from codehub.errors import StaleLeader, Unavailable
 
@@ -91,9 +92,7 @@ class Election:
         async with _elected(self._database_url, self._stand_by) as (leader, seat):
             self.epoch, self.is_standing_by, self._trouble = leader.epoch, False, ""
             log.info("this coordinator leads", epoch=leader.epoch)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(leader.keep(seat), name="leadership")
-                group.create_task(_all(self._work(leader)), name="work")
+            await together({"leadership": leader.keep(seat), "work": _all(self._work(leader))})
 
     def _stand_by(self) -> None:
         if not self.is_standing_by:

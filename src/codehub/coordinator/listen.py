@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from codehub.coordinator.together import together
 from codehub.db.listening import Heard, listen
 from codehub.errors import CodeHubError
 from codehub.signals.events import DELETED, UPDATED, Event, RedisEvents
@@ -66,9 +67,7 @@ class EventListener:
 
     async def run(self) -> None:
         """For ever; ends only by being cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._hear())
-            group.create_task(self._tell())
+        await together({"hear": self._hear(), "tell": self._tell()})
 
     # -- PostgreSQL ---------------------------------------------------------------------------------------------------
 

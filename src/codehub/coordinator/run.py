@@ -26,6 +26,7 @@ from codehub.coordinator.loop import Loop, LoopStatus
 from codehub.coordinator.pace import Pace
 from codehub.coordinator.progress import ProgressTeller
 from codehub.coordinator.records import DatabaseRecords
+from codehub.coordinator.together import together
 from codehub.db.pool import Role, open_pool
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import Unavailable
@@ -108,15 +109,16 @@ class Coordinator:
     async def _lead(self, leader: Leader) -> None:
         term = self._begin(leader)
         try:
-            async with term.controller.working(), asyncio.TaskGroup() as group:
+            async with term.controller.working():
                 self.term = term
-                for loop in term.loops:
-                    group.create_task(loop.run(), name=loop.name)
-                group.create_task(term.listener.run(), name="listener")
-                group.create_task(term.teller.run(), name="progress")
-                group.create_task(term.answerer.run(), name="questions")
-                for name, backend in self._infrastructure.backends.items():
-                    group.create_task(_watch(name, backend, term.controller), name=f"events of {name}")
+                await together(
+                    {loop.name: loop.run() for loop in term.loops}
+                    | {"listener": term.listener.run(), "progress": term.teller.run(), "questions": term.answerer.run()}
+                    | {
+                        f"events of {name}": _watch(name, backend, term.controller)
+                        for name, backend in self._infrastructure.backends.items()
+                    }
+                )
         finally:
             self.term = None
 
