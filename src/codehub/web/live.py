@@ -100,10 +100,12 @@ class Hub:
         self._troubles: dict[str, str] = {}
 
     @classmethod
-    def over(cls, context: Context, pace: Pace | None = None) -> Self:
+    def over(
+        cls, context: Context, pace: Pace | None = None, source_type: type[LiveWorkspaces] = LiveWorkspaces
+    ) -> Self:
         """What a server has, whose `app.state.hub` it is."""
         settings = context.settings
-        source = LiveWorkspaces(
+        source = source_type(
             context.pool,
             context.redis,
             retention=timedelta(seconds=settings.gc.trash_retention_seconds),
