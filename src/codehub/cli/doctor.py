@@ -4,7 +4,6 @@ Without options it looks at this machine and its settings, as `codehub up` would
 here, if one does. `--remote` looks at the server that commands speak to. It changes nothing.
 """
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,10 @@ from codehub.cli.connecting import current_token, current_url, valid_url
 from codehub.cli.exits import CommandError, Exit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from codehub.cli.checks.finding import Finding
+    from codehub.config import Settings
 
 _MARKS = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
 
@@ -46,6 +48,8 @@ def remote_findings(given: str | None) -> "list[Finding]":
 
 
 def local_findings() -> "list[Finding]":
+    import asyncio
+
     from codehub.cli.checks import machine, remote
     from codehub.cli.checks.finding import failed, failed_by, ok
     from codehub.config import Settings
@@ -69,14 +73,9 @@ def local_findings() -> "list[Finding]":
     return found + (remote.server(running.rstrip("/")) if running else [])
 
 
-async def _dependencies(settings: object, path: object, *, own_servers: bool) -> "list[Finding]":
-    from pathlib import Path
-
+async def _dependencies(settings: "Settings", path: "Path", *, own_servers: bool) -> "list[Finding]":
     from codehub.cli.checks import backends, servers
-    from codehub.config import Settings
 
-    assert isinstance(settings, Settings)
-    assert isinstance(path, Path)
     found = []
     if own_servers or settings.database.url is not None:
         found += await servers.postgresql(settings)

@@ -1,21 +1,86 @@
 """`codehub gc`: collect archives that nobody needs any more, or see what a collection would remove."""
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
 from codehub.cli import options, output
 from codehub.cli.connecting import connected
+from codehub.cli.exits import CommandError, Exit
+
+if TYPE_CHECKING:
+    from codehub.client import Client, GcRun
+
+LOOK_SECONDS = 0.5
+_WORDS = (
+    ("found", "archives in the store"),
+    ("known", "workspaces in the database"),
+    ("orphans", "archives that nobody needs"),
+    ("due_count", "of them whose time has come"),
+    ("foreign_count", "things in the store that are none of ours"),
+    ("missing_count", "workspaces whose archive is missing"),
+    ("deleted", "removed"),
+    ("spared", "spared: they are needed again"),
+    ("failed", "could not be removed"),
+)
 
 
 def gc(
+    *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    override: Annotated[
+        bool, typer.Option("--override", help="Remove although an implausible share looks orphaned.")
+    ] = False,
+    unknown_too: Annotated[
+        bool, typer.Option("--unknown-too", help="Remove archives of workspaces that the database does not know, too.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Give up waiting after this long.")] = 300,
+    yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
     """Collect archives that nobody needs any more; for administrators."""
     with connected() as client:
-        report = client.run_gc(dry_run=dry_run)
+        if (override or unknown_too) and not dry_run:
+            options.confirm("What is removed this way cannot be brought back. See --dry-run first. Go on?", yes=yes)
+        asked = client.request_gc(dry_run=dry_run, override=override, unknown_too=unknown_too)
+        done = _finished(client, asked, timeout)
+    report = done.report or {}
     if json:
-        output.print_json(report)
-        return
-    output.print_facts([(name, str(value)) for name, value in (report.model_extra or {}).items()])
+        output.print_json(done)
+    if report.get("error"):
+        raise CommandError(str(report["error"]))
+    if not json:
+        _print(report, dry_run=dry_run)
+    if report.get("stopped") and not dry_run:
+        raise CommandError(f"Nothing was removed: {report['stopped']}", exit_code=Exit.CONFLICT)
+
+
+def _finished(client: "Client", identity: UUID, seconds: float) -> "GcRun":
+    until = time.monotonic() + seconds
+    while True:
+        run = next((one for one in client.gc_runs() if one.id == identity), None)
+        if run is not None and run.finished_at is not None:
+            return run
+        if time.monotonic() > until:
+            raise CommandError(
+                f"The collection has not finished within {seconds:g} s.", "Does a coordinator run? codehub doctor"
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+def _print(report: dict[str, object], *, dry_run: bool) -> None:
+    rows = [(str(report.get(name, 0)), words) for name, words in _WORDS if not (dry_run and name in _DONE)]
+    width = max(len(number) for number, _ in rows)
+    for number, words in rows:
+        typer.echo(f"{number:>{width}}  {words}")
+    for name, words in (("due", "would be removed" if dry_run else "was due"), ("missing", "is missing")):
+        keys = report.get(name)
+        for key in keys if isinstance(keys, list) else []:
+            typer.echo(f"{words}: {output.clean(str(key))}")
+    if dry_run and report.get("stopped"):
+        output.say(f"It would be stopped: {report['stopped']}")
+
+
+_DONE = ("deleted", "spared", "failed")

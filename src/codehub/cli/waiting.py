@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 2.0
 LOOK_SECONDS_WITH_EVENTS = 10.0
 MAX_OUTAGE_SECONDS = 60.0
+_LAST_WORDS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,20 +173,20 @@ class _News:
 @contextmanager
 def _news(client: "Client", identity: UUID) -> "Iterator[_News]":
     heard: queue.Queue[Workspace | None] = queue.Queue()
-    over = threading.Event()
+    events = client.events()
 
     def listen() -> None:
         from codehub.client import ApiError
 
-        with suppress(ApiError, RuntimeError):  # without events there are looks; a closed client is a RuntimeError
-            for event in client.events():
-                if over.is_set():
-                    return
+        with suppress(ApiError):  # without events there are looks
+            for event in events:
                 if event.id == identity:
                     heard.put(event.workspace)
 
-    threading.Thread(target=listen, name="events", daemon=True).start()
+    listener = threading.Thread(target=listen, name="events", daemon=True)
+    listener.start()
     try:
         yield _News(client, identity, heard)
     finally:
-        over.set()
+        events.close()
+        listener.join(_LAST_WORDS_SECONDS)

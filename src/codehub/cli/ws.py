@@ -150,19 +150,23 @@ def open_command(
 @app.command()
 def logs(
     workspace: Workspace,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=1, help="How many, counted from the end.")] = None,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=1, max=5000, help="How many, counted from the end.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what a running workspace's IDE has written."""
     with connected() as client:
         found = naming.workspace(client, workspace)
-        text = client.logs(found.id, lines=lines)
+        written = client.logs(found.id, lines=lines)
     if json:
-        output.print_json({"id": str(found.id), "text": text})
+        output.print_json({"id": str(found.id), **written.model_dump()})
         return
-    if not text:
+    if not written.text:
         output.say("It has written nothing.")
-    shown = text.splitlines()
+    if written.cut:
+        output.say("(earlier lines are left out)")
+    shown = written.text.splitlines()
     for line in map(output.clean_log, shown) if sys.stdout.isatty() else shown:
         typer.echo(line)
 

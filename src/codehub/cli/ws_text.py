@@ -128,13 +128,8 @@ def loss_by_purge(workspace: "Workspace") -> str:
 def history_rows(entries: Sequence["HistoryEntry"]) -> tuple[list[str], list[list[str]]]:
     rows = []
     for entry in entries:
-        more = entry.model_extra or {}
-        rows.append([f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", *_happened(more)])
-    return ["WHEN", "WHAT", "BY"], rows
-
-
-def _happened(more: dict[str, object]) -> tuple[str, str]:
-    words = [str(more[name]) for name in ("event", "what", "operation", "outcome", "message") if more.get(name)]
-    if more.get("from_phase") or more.get("to_phase"):
-        words.insert(0, f"{more.get('from_phase') or '-'} → {more.get('to_phase') or '-'}")
-    return ", ".join(words), str(more.get("asked_by") or more.get("by") or "")
+        state = entry.phase if entry.operation == "NONE" else f"{entry.phase}, {entry.operation}"
+        took = "" if entry.duration_ms is None else f"{entry.duration_ms / 1000:.1f} s"
+        why = f"{entry.error_reason}: {entry.reason}" if entry.error_reason else entry.reason
+        rows.append([f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", state, why, entry.cause, took])
+    return ["WHEN", "STATE", "WHAT", "ASKED BY", "TOOK"], rows

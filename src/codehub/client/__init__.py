@@ -11,14 +11,15 @@ whatever goes wrong is one exception, `ApiError`.
 
 from codehub.client.client import Client
 from codehub.client.errors import ApiError
-from codehub.client.events import Event, EventKind
+from codehub.client.events import Event, EventKind, Events
 from codehub.client.models import (
     AuditEntry,
     ErrorState,
-    GcReport,
+    GcRun,
     HistoryEntry,
     Images,
     Limits,
+    Logs,
     NewToken,
     Page,
     Session,
@@ -34,10 +35,12 @@ __all__ = [
     "ErrorState",
     "Event",
     "EventKind",
-    "GcReport",
+    "Events",
+    "GcRun",
     "HistoryEntry",
     "Images",
     "Limits",
+    "Logs",
     "NewToken",
     "Page",
     "Session",

@@ -9,15 +9,17 @@ from uuid import UUID
 import httpx
 
 from codehub.client.errors import NOT_CODEHUB, ApiError
-from codehub.client.events import Event, listen
+from codehub.client.events import Events
 from codehub.client.http import API, Http
 from codehub.client.models import (
     AuditEntry,
-    GcReport,
+    GcAccepted,
+    GcRun,
     HistoryEntry,
     Images,
     Json,
     Limits,
+    Logs,
     NewToken,
     Page,
     Session,
@@ -89,9 +91,9 @@ class Client(Http):
         """0 ends it."""
         return self._verb(identity, "keep-awake", {"hours": hours})
 
-    def logs(self, identity: Id, *, lines: int | None = None) -> str:
-        answer = self.call("GET", f"{_workspace(identity)}/logs", params={"lines": lines})
-        return self.read(_Logs, answer).text
+    def logs(self, identity: Id, *, lines: int | None = None) -> Logs:
+        """The newest lines; only of one that runs."""
+        return self.get(Logs, f"{_workspace(identity)}/logs", lines=lines)
 
     def history(self, identity: Id, *, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Newest first; `limit` of them, or all."""
@@ -103,9 +105,9 @@ class Client(Http):
                 left -= 1
             yield entry
 
-    def events(self) -> Iterator[Event]:
-        """What happens to the caller's workspaces, from a snapshot on, without end."""
-        return listen(self)
+    def events(self) -> Events:
+        """What happens to the caller's workspaces, from a snapshot on, until it is closed."""
+        return Events(self)
 
     def images(self) -> Images:
         return self.get(Images, f"{API}/images")
@@ -143,13 +145,14 @@ class Client(Http):
     def audit(self) -> Iterator[AuditEntry]:
         yield from self._all(Page[AuditEntry], f"{API}/admin/audit")
 
-    def gc(self) -> GcReport:
-        """The last collection."""
-        return self.get(GcReport, f"{API}/admin/gc")
+    def gc_runs(self) -> Iterator[GcRun]:
+        """Collections, newest first."""
+        yield from self._all(Page[GcRun], f"{API}/admin/gc")
 
-    def run_gc(self, *, dry_run: bool = False, override: bool = False, unknown_too: bool = False) -> GcReport:
+    def request_gc(self, *, dry_run: bool = False, override: bool = False, unknown_too: bool = False) -> UUID:
+        """Ask for a collection; `gc_runs` says what came of it."""
         body = {"dry_run": dry_run, "override": override, "unknown_too": unknown_too}
-        return self.read(GcReport, self.call("POST", f"{API}/admin/gc", json=body, timeout=120.0))
+        return self.read(GcAccepted, self.call("POST", f"{API}/admin/gc", json=body)).id
 
     # -- the server itself
 
@@ -185,11 +188,6 @@ class Client(Http):
 
 class _UserAnswer(Session):
     """Of a login."""
-
-
-class _Logs(Page[str]):
-    items: tuple[str, ...] = ()
-    text: str = ""
 
 
 def _workspace(identity: Id) -> str:

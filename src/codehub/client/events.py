@@ -6,8 +6,10 @@ ends it with an ApiError.
 """
 
 import json
-import time
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -38,23 +40,51 @@ class Event:
     workspace: Workspace | None = None
 
 
-def listen(http: Http, *, sleep: Callable[[float], object] = time.sleep) -> Iterator[Event]:
-    """Events without end."""
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            with http.stream(f"{API}/events", read_seconds=SILENCE_SECONDS) as response:
-                yield Event(EventKind.CONNECTED)
-                for name, data in _messages(response.iter_lines()):
-                    pause = FIRST_PAUSE_SECONDS
-                    event = _event_of(name, data)
-                    if event is not None:
+class Events:
+    """Events without end, for one reader; `close`, from any thread, ends them."""
+
+    def __init__(self, http: Http, pause: Callable[[float], object] | None = None) -> None:
+        self._http = http
+        self._over = threading.Event()
+        self._pause = pause or self._over.wait
+        self._socket: socket.socket | None = None
+
+    def close(self) -> None:
+        """A reader that waits is woken: its connection is hung up, not closed under its hands."""
+        self._over.set()
+        waiting = self._socket
+        if waiting is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(waiting, socket.SHUT_RDWR)
+
+    def __iter__(self) -> Iterator[Event]:
+        pause = FIRST_PAUSE_SECONDS
+        while not self._over.is_set():
+            try:
+                for event in self._one_connection():
+                    if event is None or event.kind is not EventKind.CONNECTED:
+                        pause = FIRST_PAUSE_SECONDS
+                    if event is not None and not self._over.is_set():
                         yield event
-        except ApiError as error:
-            if error.code != UNREACHABLE and error.status not in (429, 503):
-                raise
-        sleep(pause)
-        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+            except ApiError as error:
+                if error.code != UNREACHABLE and error.status not in (429, 503):
+                    raise
+            self._pause(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _one_connection(self) -> Iterator[Event | None]:
+        """None for what this version does not know."""
+        with self._http.stream(f"{API}/events", read_seconds=SILENCE_SECONDS) as response:
+            network = response.extensions.get("network_stream")
+            self._socket = network.get_extra_info("socket") if network is not None else None
+            try:
+                yield Event(EventKind.CONNECTED)
+                if self._over.is_set():
+                    return
+                for name, data in _messages(response.iter_lines()):
+                    yield _event_of(name, data)
+            finally:
+                self._socket = None
 
 
 def _messages(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -139,25 +139,71 @@ class Images(Model):
 
 
 class HistoryEntry(Model):
-    """Something that happened to a workspace."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
+    """A change: what it led to, why, who or what asked, and how long what ended had taken."""
 
     at: datetime
+    phase: str
+    operation: str = "NONE"
+    error_reason: str | None = None
+    reason: str = ""
+    cause: str = ""
+    duration_ms: int | None = None
+
+
+class Logs(Model):
+    """The newest lines that a workspace has written; `cut` when some that were asked for are left out."""
+
+    text: str
+    cut: bool = False
+
+
+class InUse(Model):
+    running: int
+    limit: int
+
+
+class UserInUse(Model):
+    user: Owner
+    running: int
 
 
 class Limits(Model):
-    model_config = ConfigDict(frozen=True, extra="allow")
+    """How many workspaces run, in all and by user, and how many may."""
+
+    total: InUse
+    per_user_limit: int
+    users: tuple[UserInUse, ...] = ()
 
 
 class AuditEntry(Model):
-    model_config = ConfigDict(frozen=True, extra="allow")
+    """Who did what."""
+
+    id: int
+    at: datetime
+    kind: str
+    user: Owner | None = None
+    action: str
+    workspace_id: UUID | None = None
+    address: str | None = None
+    details: dict[str, Any] = Field(default_factory=dict)
 
 
-class GcReport(Model):
-    """The last collection of archives that nobody needs, or what one would do."""
+class GcRun(Model):
+    """A collection of archives that nobody needs: who asked for it, and its report once it is finished."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    id: UUID
+    requested_by: Owner | None = None
+    requested_at: datetime
+    dry_run: bool = False
+    override: bool = False
+    unknown_too: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    report: dict[str, Any] | None = None
+
+
+class GcAccepted(Model):
+    id: UUID
 
 
 Json = dict[str, Any]
