@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from codehub.client import ApiError, EventKind, Events
+from codehub.client import ApiError, Event, EventKind, Events
 from codehub.client.http import tidy_url
 from tests.client.scripted import URL, WORKSPACE_ID, Script, client_of, ok, refusal, sse, workspace
 
@@ -141,10 +141,9 @@ def test_events_go_on_after_the_connection_was_lost_from_a_new_snapshot() -> Non
         refusal(401, "not_logged_in", "The token is not valid."),
     )
     pauses: list[float] = []
-    heard = []
+    heard: list[Event] = []
     with client_of(script) as client, pytest.raises(ApiError, match="not valid"):
-        for event in Events(client, pauses.append):
-            heard.append(event)
+        heard.extend(Events(client, pauses.append))
     connected, updated, deleted = EventKind.CONNECTED, EventKind.UPDATED, EventKind.DELETED
     assert [event.kind for event in heard] == [connected, updated, EventKind.HEARTBEAT, connected, deleted]
     assert heard[1].workspace is not None

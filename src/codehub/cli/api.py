@@ -8,19 +8,18 @@ import contextlib
 
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
+from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
 from codehub.db import migrate
 from codehub.db.pool import Role, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.images import for_containers, for_processes
 from codehub.errors import StartError
-from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
-from codehub.web.app import create_app
 from codehub.web.context import Context
-from codehub.web.server import listen, serve, url_of
+from codehub.web.server import listen, url_of
 
 
 def run(settings: Settings) -> None:
@@ -43,9 +42,9 @@ def run(settings: Settings) -> None:
             ):
                 context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
-                app = create_app(checks, Metrics(), context=context)
+                app = application(checks, context)
                 say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
-                await serve(app, listener)
+                await serve_with_events(app, listener)
 
     run_until_stopped(serve_api)
 

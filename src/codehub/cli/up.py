@@ -20,6 +20,7 @@ from codehub.cli import ide
 from codehub.cli.isolation import described
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
+from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
 from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinator
 from codehub.db import migrate
@@ -28,14 +29,12 @@ from codehub.db.pool import ping as ping_database
 from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
-from codehub.metrics import Metrics
 from codehub.services.accounts import FirstAdmin, first_admin
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
-from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.health import Check, look_at
-from codehub.web.server import listen, serve, url_of
+from codehub.web.server import listen, url_of
 
 log = structlog.get_logger(__name__)
 
@@ -135,10 +134,10 @@ async def _migrate(database_url: str) -> None:
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
     url = url_of(listener)
     data_dir.publish_url(url)
-    app = create_app(dependencies.checks, Metrics(), dependencies.drivers.isolation, dependencies.context)
+    app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation)
     admin = await first_admin(dependencies.context.pool, dependencies.context.settings.accounts)
     parts = {
-        asyncio.create_task(serve(app, listener), name="http"),
+        asyncio.create_task(serve_with_events(app, listener), name="http"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
         dependencies.failed(),
     }

@@ -150,9 +150,7 @@ def open_command(
 @app.command()
 def logs(
     workspace: Workspace,
-    lines: Annotated[
-        int | None, typer.Option("--lines", "-n", min=1, max=5000, help="How many, counted from the end.")
-    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=5000, help="How many, from the end.")] = 200,
     json: Json = False,
 ) -> None:
     """Show what a running workspace's IDE has written."""

@@ -1,0 +1,32 @@
+"""The application with its live events, as `codehub up` and `codehub api` serve it."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+
+from fastapi import FastAPI
+
+from codehub.metrics import Metrics
+from codehub.web.api import events
+from codehub.web.app import ROUTERS, Isolation, create_app
+from codehub.web.context import Context
+from codehub.web.health import Check
+from codehub.web.live import Hub
+from codehub.web.server import serve
+
+
+def application(checks: Mapping[str, Check], context: Context, isolation: Isolation = dict) -> FastAPI:
+    app = create_app(checks, Metrics(), isolation, context)
+    if events.router not in ROUTERS:
+        app.include_router(events.router, prefix="/api/v1")
+    if not hasattr(app.state, "hub"):
+        app.state.hub = Hub.over(context)
+    return app
+
+
+async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
+    """Until cancelled: then every stream ends first, so that none holds up the end of the others' requests."""
+    hub: Hub = app.state.hub
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hub.run(), name="events")
+        group.create_task(serve(app, listener), name="http")
