@@ -47,7 +47,7 @@ class Exhaustive:
         folder = short_folder()
         with self.databases.one(self.template) as database:
             async with process_site(
-                folder, database, f"{self.redis_url}/{lane}", number=1 + lane, intervals=CALM
+                folder, database, f"{self.redis_url}?db={lane}", number=1 + lane, intervals=CALM
             ) as site:
                 yield site
         shutil.rmtree(folder)
@@ -109,7 +109,7 @@ async def opened(folder: Path) -> AsyncIterator[Exhaustive]:
             databases = Databases(servers.database_url)
             with databases.one() as template:
                 migrate.upgrade(template)
-                yield Exhaustive(nursery, databases, template, servers.redis_url.rpartition("/")[0])
+                yield Exhaustive(nursery, databases, template, servers.redis_url)
 
 
 async def main() -> int:

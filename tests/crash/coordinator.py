@@ -60,6 +60,7 @@ def _points(given: Mapping[str, Any]) -> Points:
         die_at=given.get("die_at"),
         used=Path(used) if used else None,
         seen=Path(seen) if seen else None,
+        only=given.get("only", ""),
         freeze_at=given.get("freeze_at"),
     )
 

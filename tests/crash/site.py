@@ -52,7 +52,7 @@ class Place(Protocol):
 
 @dataclass
 class Processes:
-    """The process driver, under user ids of its own."""
+    """The process driver, under user ids that no other test run has at the same time."""
 
     data_dir: Path
     number: int
@@ -61,7 +61,7 @@ class Processes:
 
     @property
     def users(self) -> range:
-        first = 1_800_000_000 + self.number * USERS_EACH
+        first = 1_800_000_000 + (os.getpid() % 10_000) * 16 * USERS_EACH + self.number * USERS_EACH
         return range(first, first + USERS_EACH)
 
     @property

@@ -9,20 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.s3 import S3Server
 from tests.crash.cycle import person
 from tests.crash.herd import Coordinator, Nursery, herd_of
-from tests.crash.site import Site, process_site
+from tests.crash.site import Site, docker_site, process_site
+from tests.lab.docker import lab
 
 MOST_CYCLES = 40
 
 
-async def passes(site: Site, nursery: Nursery) -> list[str]:
+async def passes(site: Site, nursery: Nursery, only: str = "") -> list[str]:
     """The labels, in the order in which somebody died at them."""
     used = site.folder / "used"
     used.touch()
 
     async def start() -> Coordinator:
-        return await nursery.start(site.environment, site.folder / "log", used=str(used))
+        return await nursery.start(site.environment, site.folder / "log", used=str(used), only=only)
 
     async with herd_of(2, start) as herd:
         for _ in range(MOST_CYCLES):
@@ -39,11 +41,42 @@ async def passes(site: Site, nursery: Nursery) -> list[str]:
     return labels
 
 
-@pytest.mark.timeout(1200)
-async def test_processes(
-    folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Callable[[str], None]
-) -> None:
+pytestmark = pytest.mark.timeout(1200)
+Tell = Callable[[str], None]
+
+
+async def test_processes(folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Tell) -> None:
     async with process_site(folder, database, server_redis) as site:
         labels = await passes(site, nursery)
     tell(f"killed at {len(labels)} points")
-    assert any("jobs.archive" in label for label in labels)
+    for part in (
+        "instances.start",
+        "volumes.create",
+        "volumes.delete",
+        "jobs.archive",
+        "jobs.restore",
+        "statuses.WRITE",
+    ):
+        assert any(f"before {part}" in label for label in labels), part
+
+
+async def test_an_s3_store(
+    folder: Path, database: str, server_redis: str, s3: S3Server, nursery: Nursery, tell: Tell
+) -> None:
+    async with process_site(folder, database, server_redis, s3=s3) as site:
+        labels = await passes(site, nursery, only=" archives.")
+    tell(f"killed at {len(labels)} points about the store")
+    assert any("before archives.verify" in label for label in labels)
+
+
+async def test_containers(folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Tell) -> None:
+    """At the calls of the driver: the statements are the same as above."""
+    engine = lab()
+    labels = []
+    for part in (" volumes.", " instances.", " jobs."):
+        place = folder / part.strip(" .")
+        place.mkdir()
+        async with docker_site(place, database, server_redis, engine) as site:
+            labels += await passes(site, nursery, only=part)
+    tell(f"killed at {len(labels)} points of the driver")
+    assert any("before jobs.restore" in label for label in labels)
