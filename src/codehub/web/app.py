@@ -13,16 +13,26 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from codehub import __version__
 from codehub.metrics import Metrics
+from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
 from codehub.web import errors
-from codehub.web.api import session, tokens, users
+from codehub.web.api import admin, images, oidc, session, tokens, users, workspaces
+from codehub.web.api.answers import COMMON
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, look_at
 
 # Of web/api.
-ROUTERS: tuple[APIRouter, ...] = (session.router, tokens.router, users.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    session.router,
+    oidc.router,
+    tokens.router,
+    users.router,
+    images.router,
+    workspaces.router,
+    admin.router,
+)
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -58,8 +68,9 @@ def create_app(
     app.state.context = context
     if context is not None:
         app.state.throttle = LoginThrottle(context.redis)
+        app.state.provider = Provider(context.settings.oidc)
     for router in ROUTERS if context is not None else ():
-        app.include_router(router, prefix="/api/v1")
+        app.include_router(router, prefix="/api/v1", responses=COMMON)
     app.add_middleware(BodyLimit)
     app.middleware("http")(_observe)
     errors.install(app)

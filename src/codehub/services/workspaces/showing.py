@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from codehub.db.listing import ShownWorkspace
 from codehub.model import conditions, recovery, ttl, wishes
-from codehub.model.workspace import Operation, Phase, RecoverFrom, Status, Workspace, WorkspaceId
+from codehub.model.workspace import Operation, OpId, Phase, RecoverFrom, Status, Workspace, WorkspaceId
 
 _ETAG_BYTES = 16
 
@@ -33,8 +33,12 @@ class Encoded:
 
     id: WorkspaceId
     stamp: str
-    busy: bool  # an operation runs: its progress is to be added
+    op_id: OpId | None  # of the operation that runs: its progress is to be added
     json: bytes
+
+    @property
+    def busy(self) -> bool:
+        return self.op_id is not None
 
     @property
     def etag(self) -> str:
@@ -52,8 +56,8 @@ _NO_PROGRESS = b'"progress":null'
 
 def encoded(shown: ShownWorkspace, retention: timedelta) -> Encoded:
     workspace = shown.workspace
-    busy = workspace.status.operation is not Operation.NONE
-    return Encoded(workspace.id, shown.stamp, busy, to_json(as_dict(shown, retention)))
+    op_id = workspace.status.op_id if workspace.status.operation is not Operation.NONE else None
+    return Encoded(workspace.id, shown.stamp, op_id, to_json(as_dict(shown, retention)))
 
 
 def as_dict(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any]:

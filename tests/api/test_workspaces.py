@@ -1,0 +1,390 @@
+"""Workspaces through the API: made, read, changed, deleted, brought back, recovered, kept awake."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from codehub.db.pool import Connection
+from codehub.web.api import schemas
+from tests.api.caller import Caller, error
+from tests.db.support import change, read
+
+NEVER_SHOWN = {"endpoint", "archive_key", "op_id", "home_ctx", "source_archive", "asked_by", "recover_request"}
+
+
+async def audited(conn: Connection) -> list[tuple[str, Any]]:
+    rows = await conn.execute("SELECT action, details FROM audit_log WHERE action LIKE 'workspace%' ORDER BY id")
+    return [(action, details) for action, details in await rows.fetchall()]
+
+
+# -- making -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_workspace_is_made_with_what_the_installation_does_by_default(ada: Caller, owner: Connection) -> None:
+    answer = await ada.post("/workspaces", {"name": "  thesis "})
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    assert answer.headers["location"] == f"/api/v1/workspaces/{made['id']}"
+    assert (made["name"], made["image_ref"], made["backend"]) == ("thesis", "ide", "process")
+    assert (made["standby_ttl_seconds"], made["archive_ttl_seconds"]) == (600, 1800)
+    assert (made["desired_state"], made["phase"], made["operation"]) == ("RUNNING", "PENDING", "NONE")
+    assert made["owner"] == {"id": str(ada.person.id), "username": "ada"}
+    assert made["url"] == f"/w/{made['id']}/"
+    row = await read(owner, made["id"])
+    assert (row.storage_backend, row.wish.asked_by) == ("directory", "user ada")
+    assert await audited(owner) == [("workspace.create", {"name": "thesis"})]
+
+
+async def test_everything_can_be_given(ada: Caller) -> None:
+    given = {
+        "name": "course",
+        "description": "line\nline",
+        "memo": "한국어 ☃",
+        "image_ref": "ide",
+        "backend": "docker",
+        "standby_ttl_seconds": 0,
+        "archive_ttl_seconds": 60,
+        "desired_state": "ARCHIVED",
+    }
+    made = (await ada.post("/workspaces", given)).json()
+    assert {name: made[name] for name in given} == given
+
+
+UNUSABLE: list[tuple[dict[str, Any], str]] = [
+    ({}, "body.name"),
+    ({"name": " "}, "body.name"),
+    ({"name": "x" * 256}, "body.name"),
+    ({"name": "a\0b"}, "body.name"),
+    ({"name": "a\nb"}, "body.name"),
+    ({"name": "a\u202eb"}, "body.name"),
+    ({"name": "\ud800"}, "body.name"),
+    ({"name": 5}, "body.name"),
+    ({"name": "w", "memo": "a\0b"}, "body.memo"),
+    ({"name": "w", "colour": "red"}, "body.colour"),
+    ({"name": "w", "standby_ttl_seconds": 59}, "must be 0 (never) or at least 60 seconds"),
+    ({"name": "w", "archive_ttl_seconds": -1}, "body.archive_ttl_seconds"),
+    ({"name": "w", "standby_ttl_seconds": 10**12}, "body.standby_ttl_seconds"),
+    ({"name": "w", "standby_ttl_seconds": "600"}, "body.standby_ttl_seconds"),
+    ({"name": "w", "standby_ttl_seconds": True}, "body.standby_ttl_seconds"),
+    ({"name": "w", "desired_state": "DELETED"}, "body.desired_state"),
+    ({"name": "w", "desired_state": "PENDING"}, "body.desired_state"),
+    ({"name": "w", "image_ref": "other"}, "Choose one of: ide, jupyterlab"),
+    ({"name": "w", "image_ref": "jupyterlab", "backend": "docker"}, "Choose one of: ide."),
+    ({"name": "w", "backend": "k8s"}, "Choose one of: process, docker."),
+    ({"name": "w", "backend": "vm"}, "body.backend"),
+    ({"name": "w", "from_archive": "x"}, "body.from_archive"),
+]
+
+
+async def test_what_cannot_be_used_is_refused(ada: Caller) -> None:
+    for given, told in UNUSABLE:
+        answer = await ada.post("/workspaces", given)
+        assert error(answer) == (422, "invalid"), given
+        assert told in answer.json()["error"]["message"]
+
+
+async def test_a_new_workspace_from_an_archive(ada: Caller, bob: Caller, root: Caller, owner: Connection) -> None:
+    mine, theirs = await ada.has_archived(owner), await bob.has_archived(owner)
+    made = await ada.post("/workspaces", {"name": "copy", "from_archive": str(mine)})
+    assert made.status_code == 201
+    assert (await read(owner, made.json()["id"])).source_archive == (await read(owner, mine)).status.archive_key
+    for caller in (ada, root):  # a copy of a home is a home in other hands
+        answer = await caller.post("/workspaces", {"name": "copy", "from_archive": str(theirs)})
+        assert error(answer) == (404, "not_found")
+    await change(owner, mine, deleted_at=datetime.now(UTC) - timedelta(days=6), desired_state="DELETED")
+    assert (await ada.post("/workspaces", {"name": "copy", "from_archive": str(mine)})).status_code == 201
+    await change(owner, mine, deleted_at=datetime.now(UTC) - timedelta(days=8))
+    assert error(await ada.post("/workspaces", {"name": "copy", "from_archive": str(mine)})) == (410, "gone")
+    blank = await ada.has(owner, "PENDING", desired_state="ARCHIVED")
+    assert error(await ada.post("/workspaces", {"name": "copy", "from_archive": str(blank)})) == (409, "conflict")
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+async def test_the_object_is_what_the_schema_says(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has_archived(owner, deleted_at=datetime.now(UTC), phase="DELETING", desired_state="DELETED")
+    shown = (await ada.get(f"/workspaces/{identity}")).json()
+    assert set(shown) == set(schemas.Workspace.model_fields)
+    assert not NEVER_SHOWN & set(shown)
+    schemas.Workspace.model_validate(shown)
+
+
+async def test_it_says_when_it_will_stop_and_why(ada: Caller, owner: Connection) -> None:
+    since = datetime(2026, 1, 2, tzinfo=UTC)
+    identity = await ada.has(owner, "RUNNING", phase_changed_at=since)
+    coming = (await ada.get(f"/workspaces/{identity}")).json()["next_transition"]
+    assert coming == {"to": "STANDBY", "at": "2026-01-02T00:10:00+00:00", "because": "600 s since it was started"}
+
+
+async def test_it_says_what_is_wrong_and_what_can_be_done(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(
+        owner,
+        "ERROR",
+        error_reason="DataLost",
+        error_count=1,
+        conditions={
+            "policy.healthy": {"status": False, "reason": "DataLost", "message": "The home is lost."},
+            "storage.volume_ready": {"status": False, "reason": "VolumeNotFound"},
+        },
+        archive_key="a/b",
+    )
+    shown = (await ada.get(f"/workspaces/{identity}")).json()["error"]
+    assert shown == {
+        "reason": "DataLost",
+        "count": 1,
+        "retry_at": None,
+        "message": "The home is lost.",
+        "can_recover_from": ["as_is", "archive", "blank"],
+    }
+
+
+async def test_foreign_workspaces_are_not_there(ada: Caller, bob: Caller, owner: Connection) -> None:
+    identity = await bob.has(owner)
+    assert error(await ada.get(f"/workspaces/{identity}")) == (404, "not_found")
+    assert error(await ada.patch(f"/workspaces/{identity}", {"name": "mine"})) == (404, "not_found")
+    assert error(await ada.get(f"/workspaces/{uuid4()}")) == (404, "not_found")
+
+
+async def test_an_administrator_acts_on_anybody_s_and_it_is_written_down(
+    ada: Caller, root: Caller, owner: Connection
+) -> None:
+    identity = await ada.has(owner)
+    assert (await root.patch(f"/workspaces/{identity}", {"desired_state": "ARCHIVED"})).status_code == 200
+    details = {"fields": ["desired_state"], "desired_state": "ARCHIVED", "owner": "ada"}
+    assert await audited(owner) == [("workspace.update", details)]
+    assert (await read(owner, identity)).wish.asked_by == "user root"
+
+
+# -- lists ------------------------------------------------------------------------------------------------------------
+
+
+async def names(caller: Caller, **params: Any) -> list[str]:
+    answer = await caller.get("/workspaces", params=params)
+    assert answer.status_code == 200, answer.text
+    return [each["name"] for each in answer.json()["items"]]
+
+
+async def test_pages_hold_everything_once_newest_first(ada: Caller, bob: Caller, owner: Connection) -> None:
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    for number in range(7):
+        await ada.has(owner, name=f"w{number}", created_at=at + timedelta(seconds=number // 2))  # some at the same time
+    await bob.has(owner, name="not ada's")
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = (await ada.get("/workspaces", params={"limit": 2, **cursor})).json()
+        assert len(page["items"]) <= 2
+        found += [each["id"] for each in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = {"cursor": page["next_cursor"]}
+        await ada.has(owner, name="made meanwhile")
+    assert len(found) == len(set(found)) == 7
+    everything = (await ada.get("/workspaces")).json()["items"]
+    assert [each["id"] for each in everything if each["name"] != "made meanwhile"] == found
+
+
+async def test_a_cursor_that_is_not_ours_is_refused(ada: Caller) -> None:
+    identity = (await ada.post("/workspaces", {"name": "w"})).json()["id"]
+    for cursor in ("x", "AAAA", "MjAyNi0wMS0wMnxh", "é", "=" * 9, "\x00"):
+        for path in ("/workspaces", f"/workspaces/{identity}/history"):
+            assert error(await ada.get(path, params={"cursor": cursor})) == (422, "invalid"), (path, cursor)
+
+
+async def test_lists_are_filtered(ada: Caller, owner: Connection) -> None:
+    await ada.has(owner, "RUNNING", name="Thesis_1")
+    await ada.has(owner, "STANDBY", name="thesisX1", description="50% done")
+    await ada.has(owner, "ERROR", name="course")
+    await ada.has_archived(owner, name="old", phase="DELETING", desired_state="DELETED", deleted_at=datetime.now(UTC))
+    await ada.has(owner, "DELETED", name="gone", deleted_at=datetime.now(UTC))
+    assert sorted(await names(ada)) == ["Thesis_1", "course", "thesisX1"]
+    assert sorted(await names(ada, phase=["RUNNING", "ERROR"])) == ["Thesis_1", "course"]
+    assert sorted(await names(ada, q="THESIS")) == ["Thesis_1", "thesisX1"]
+    assert await names(ada, q="thesis_") == ["Thesis_1"]
+    assert await names(ada, q="0%") == ["thesisX1"]
+    assert await names(ada, q="\\") == []
+    assert await names(ada, deleted=True) == ["old"]
+    assert await names(ada, deleted=True, phase="DELETED") == ["gone"]
+
+
+async def test_a_list_shows_what_is_written_next(ada: Caller, owner: Connection) -> None:
+    """Objects are kept from one list to the next: only for as long as their row is what it was."""
+    identity = await ada.has(owner, name="before")
+    assert await names(ada) == ["before"]
+    await change(owner, identity, memo="changed")
+    await change(owner, identity, name="after")
+    assert await names(ada) == ["after"]
+    one = await ada.get(f"/workspaces/{identity}")
+    assert (await ada.get("/workspaces")).json()["items"] == [one.json()]
+
+
+# -- changing ---------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_left_out_stays(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, name="w", description="d", memo="m")
+    shown = (await ada.patch(f"/workspaces/{identity}", {"memo": None, "standby_ttl_seconds": 0})).json()
+    assert (shown["name"], shown["description"], shown["memo"]) == ("w", "d", None)
+    assert (shown["standby_ttl_seconds"], shown["archive_ttl_seconds"]) == (0, 1800)
+    assert (await read(owner, identity)).wish.asked_by == ""
+
+
+async def test_a_change_that_cannot_be_is_refused(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner)
+    for given in ({"name": None}, {"image_ref": "other"}, {"standby_ttl_seconds": 5}, {"phase": "x"}):
+        assert error(await ada.patch(f"/workspaces/{identity}", given)) == (422, "invalid"), given
+
+
+async def test_an_image_that_is_no_longer_offered_may_stay(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, image_ref="old")
+    assert (await ada.patch(f"/workspaces/{identity}", {"image_ref": "old", "name": "n"})).status_code == 200
+
+
+async def test_if_match_protects_against_lost_updates(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, name="w")
+    path = f"/workspaces/{identity}"
+    seen = (await ada.get(path)).headers["etag"]
+    first = await ada.patch(path, {"memo": "mine"}, headers={"If-Match": seen})
+    assert first.status_code == 200
+    assert first.headers["etag"] == (await ada.get(path)).headers["etag"] != seen
+    second = await ada.patch(path, {"memo": "theirs"}, headers={"If-Match": seen})
+    assert error(second) == (412, "outdated")
+    assert (await ada.get(path)).json()["memo"] == "mine"
+    either = await ada.patch(path, {"memo": "both"}, headers={"If-Match": f'"x", {first.headers["etag"]}'})
+    assert either.status_code == 200
+    assert (await ada.patch(path, {"memo": "any"}, headers={"If-Match": "*"})).status_code == 200
+    assert error(await ada.delete(path, headers={"If-Match": seen})) == (412, "outdated")
+
+
+async def test_a_state_is_not_asked_for_during_an_operation_and_a_name_is(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, "STANDBY", desired_state="RUNNING", operation="STARTING")
+    answer = await ada.patch(f"/workspaces/{identity}", {"desired_state": "STANDBY", "name": "lost"})
+    assert error(answer) == (409, "conflict")
+    state = {"phase": "STANDBY", "operation": "STARTING", "desired_state": "RUNNING"}
+    assert answer.json()["error"]["details"] == state
+    shown = (await ada.patch(f"/workspaces/{identity}", {"name": "kept"})).json()
+    assert (shown["name"], shown["desired_state"]) == ("kept", "RUNNING")
+
+
+async def test_starting_counts_as_access(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, "STANDBY", last_access_at=datetime(2026, 1, 2, tzinfo=UTC))
+    shown = (await ada.patch(f"/workspaces/{identity}", {"desired_state": "RUNNING"})).json()
+    assert datetime.now(UTC) - datetime.fromisoformat(shown["last_access_at"]) < timedelta(minutes=1)
+
+
+# -- deleting ---------------------------------------------------------------------------------------------------------
+
+
+async def test_deleting_and_taking_it_back(ada: Caller, owner: Connection) -> None:
+    running = await ada.has(owner, "RUNNING")
+    answer = await ada.delete(f"/workspaces/{running}")
+    assert answer.status_code == 202
+    assert (answer.json()["desired_state"], answer.json()["deleted_at"]) == ("DELETED", None)
+    assert error(await ada.patch(f"/workspaces/{running}", {"desired_state": "RUNNING"})) == (409, "conflict")
+    assert error(await ada.patch(f"/workspaces/{running}", {"name": "x"})) == (409, "conflict")
+    assert error(await ada.post(f"/workspaces/{running}/keep-awake", {"hours": 1})) == (409, "conflict")
+    assert (await ada.post(f"/workspaces/{running}/undelete")).json()["desired_state"] == "ARCHIVED"
+
+    archived = await ada.has_archived(owner)
+    shown = (await ada.delete(f"/workspaces/{archived}")).json()
+    deleted_at = datetime.fromisoformat(shown["deleted_at"])
+    assert datetime.fromisoformat(shown["undelete_until"]) == deleted_at + timedelta(days=7)
+    back = (await ada.post(f"/workspaces/{archived}/undelete")).json()
+    assert (back["desired_state"], back["deleted_at"], back["undelete_until"]) == ("ARCHIVED", None, None)
+    assert [action for action, _ in await audited(owner)] == [
+        "workspace.delete", "workspace.undelete", "workspace.delete", "workspace.undelete",
+    ]  # fmt: skip
+
+
+async def test_a_purge_keeps_nothing(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has_archived(owner)
+    shown = (await ada.delete(f"/workspaces/{identity}", params={"purge": True})).json()
+    assert shown["deleted_at"] is not None
+    assert shown["undelete_until"] is None
+    assert error(await ada.post(f"/workspaces/{identity}/undelete")) == (410, "gone")
+    assert [action for action, _ in await audited(owner)] == ["workspace.purge"]
+
+
+async def test_nothing_is_deleted_or_recovered_during_an_operation(ada: Caller, owner: Connection) -> None:
+    path = f"/workspaces/{await ada.has(owner, 'STANDBY', desired_state='DELETED', operation='ARCHIVING')}"
+    for answer in (await ada.delete(path), await ada.post(f"{path}/undelete"), await ada.post(f"{path}/recover")):
+        assert error(answer) == (409, "conflict")
+
+
+# -- recovering -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_recovery_is_a_numbered_answer_to_one_error(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, "ERROR", error_reason="Timeout", archive_key="a/b")
+    assert (await ada.post(f"/workspaces/{identity}/recover")).status_code == 200
+    first = (await read(owner, identity)).wish.recover_request
+    assert first is not None
+    assert (first.source, first.answers, first.forced) == ("as_is", "Timeout", False)
+    body = {"from": "blank", "forced": True}
+    assert (await ada.post(f"/workspaces/{identity}/recover", body)).status_code == 200
+    second = (await read(owner, identity)).wish.recover_request
+    assert second is not None
+    assert (second.source, second.forced, second.id == first.id) == ("blank", True, False)
+    assert [details for _, details in await audited(owner)] == [
+        {"from": "as_is", "forced": False}, {"from": "blank", "forced": True},
+    ]  # fmt: skip
+
+
+async def test_a_recovery_from_what_is_not_there_is_refused(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, "ERROR", error_reason="Timeout")
+    answer = await ada.post(f"/workspaces/{identity}/recover", {"from": "archive"})
+    assert error(answer) == (409, "conflict")
+    assert "no archive" in answer.json()["error"]["message"]
+
+
+# -- keeping awake ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_lease_puts_the_stop_off_and_ends(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, "RUNNING")
+    path = f"/workspaces/{identity}/keep-awake"
+    shown = (await ada.post(path, {"hours": 24})).json()
+    until = datetime.fromisoformat(shown["keep_awake_until"])
+    assert timedelta(hours=23, minutes=59) < until - datetime.now(UTC) <= timedelta(hours=24)
+    assert datetime.fromisoformat(shown["next_transition"]["at"]) == until + timedelta(seconds=600)
+    assert "kept awake" in shown["next_transition"]["because"]
+    assert (await ada.post(path, {"hours": 0})).json()["keep_awake_until"] is None
+    for hours in (24.1, -1, "8h", None):
+        assert error(await ada.post(path, {"hours": hours})) == (422, "invalid")
+
+
+# -- history and images -----------------------------------------------------------------------------------------------
+
+
+async def test_history_is_paged_newest_first(ada: Caller, bob: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    for number in range(5):
+        await owner.execute(
+            """INSERT INTO workspace_history (workspace_id, at, phase, operation, reason, cause, duration_ms)
+               VALUES (%s, %s, 'STANDBY', 'NONE', %s, 'user ada', %s)""",
+            [identity, at + timedelta(seconds=number // 2), f"r{number}", number],
+        )
+    first = (await ada.get(f"/workspaces/{identity}/history", params={"limit": 3})).json()
+    assert [line["reason"] for line in first["items"]] == ["r4", "r3", "r2"]
+    assert first["items"][0] == {
+        "at": "2026-01-02T00:00:02+00:00",
+        "phase": "STANDBY",
+        "operation": "NONE",
+        "error_reason": None,
+        "reason": "r4",
+        "cause": "user ada",
+        "duration_ms": 4,
+    }
+    rest = {"limit": 3, "cursor": first["next_cursor"]}
+    second = (await ada.get(f"/workspaces/{identity}/history", params=rest)).json()
+    assert ([line["reason"] for line in second["items"]], second["next_cursor"]) == (["r1", "r0"], None)
+    assert error(await bob.get(f"/workspaces/{identity}/history")) == (404, "not_found")
+
+
+async def test_images_say_what_is_offered(ada: Caller) -> None:
+    assert (await ada.get("/images")).json() == {
+        "items": [{"name": "ide", "backends": ["process", "docker"]}, {"name": "jupyterlab", "backends": ["process"]}],
+        "default_backend": "process",
+    }
