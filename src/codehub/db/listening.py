@@ -6,8 +6,6 @@ is silent is asked for an answer.
 """
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from codehub.db.pool import Connection
+from codehub.db.pool import Connection, hang_up
 from codehub.errors import Unavailable
 
 _CONNECT_SECONDS = 5
@@ -58,13 +56,7 @@ async def _ping(conn: Connection, seconds: float) -> None:
         await asyncio.wait([answer], timeout=seconds)
     finally:
         if not answer.done():
-            _hang_up(conn)  # a statement that is cancelled waits for the very server that does not answer
+            hang_up(conn)  # a statement that is cancelled waits for the very server that does not answer
         with suppress(psycopg.Error):
             await answer
     answer.result()
-
-
-def _hang_up(conn: Connection) -> None:
-    """Makes whoever waits on the connection fail at once."""
-    with suppress(OSError), socket.socket(fileno=os.dup(conn.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)

@@ -4,8 +4,11 @@ A pool outlives the server: connections that died are replaced when the next one
 `connection` is the edge where "PostgreSQL is away, slow or busy" becomes `Unavailable`; nothing above it sees psycopg.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,7 +20,13 @@ from psycopg_pool import AsyncConnectionPool
 from codehub.errors import Unavailable
 
 Connection = AsyncConnection[TupleRow]
-Pool = AsyncConnectionPool[Connection]
+
+
+class Pool(AsyncConnectionPool[Connection]):
+    """A pool whose transactions may have to end in time."""
+
+    answer_seconds: float | None = None
+
 
 # Attempts to reconnect are spaced 1, 2, 4 … s; giving up early lets the next request start over at once, so that a
 # server that was away for an hour is in use again within seconds.
@@ -44,9 +53,15 @@ class Timeouts:
     statement: float = 30
     # A process that is paused in the middle of a transaction must not hold its locks: a new leader waits for them.
     idle_in_transaction: float = 15
+    # A whole transaction, waiting for its connection included; None is no limit. A server that is frozen, or behind a
+    # network that swallows everything, enforces none of its own limits.
+    answer: float | None = None
 
 
 _DEFAULT_TIMEOUTS = Timeouts()
+
+# Whoever waits for an answer over HTTP is told within two seconds that there is none.
+API_TIMEOUTS = Timeouts(connect=2, checkout=1.2, statement=1.5, idle_in_transaction=5, answer=1.7)
 
 _SET_UP = """
 SELECT set_config('role', %s, false), set_config('TimeZone', 'UTC', false), set_config('statement_timeout', %s, false),
@@ -70,7 +85,7 @@ async def open_pool(
         await conn.execute(_SET_UP, [role.value, *milliseconds])
         await conn.commit()
 
-    pool: Pool = AsyncConnectionPool(
+    pool = Pool(
         database_url,
         min_size=min_size,
         max_size=max_size,
@@ -89,6 +104,7 @@ async def open_pool(
             "tcp_user_timeout": 60_000,
         },
     )
+    pool.answer_seconds = timeouts.answer
     async with pool:
         yield pool
 
@@ -96,23 +112,26 @@ async def open_pool(
 @asynccontextmanager
 async def connection(pool: Pool) -> AsyncIterator[Connection]:
     """One connection and one transaction: committed at the end, rolled back by an exception."""
+    until = None if pool.answer_seconds is None else asyncio.get_running_loop().time() + pool.answer_seconds
     try:
-        conn = await _living_connection(pool)
+        conn = await _living_connection(pool, until)
         try:
-            async with conn:
-                yield conn
+            with _in_time(conn, until):
+                async with conn:
+                    yield conn
         finally:
             await pool.putconn(conn)
     except _OUTAGES as error:
         raise Unavailable("The database did not answer in time.", "Try again in a moment.") from error
 
 
-async def _living_connection(pool: Pool) -> Connection:
+async def _living_connection(pool: Pool, until: float | None) -> Connection:
     """The pool's own check pauses longer after each dead connection; after a restart all of them are dead."""
     for _ in range(pool.max_size):
-        conn = await pool.getconn()
+        conn = await pool.getconn(_left(pool, until))
         try:
-            await pool.check_connection(conn)
+            with _in_time(conn, until):
+                await pool.check_connection(conn)
         except psycopg.OperationalError:
             await pool.putconn(conn)  # which replaces it
         except BaseException:
@@ -120,7 +139,31 @@ async def _living_connection(pool: Pool) -> Connection:
             raise
         else:
             return conn
-    return await pool.getconn()
+    return await pool.getconn(_left(pool, until))
+
+
+def _left(pool: Pool, until: float | None) -> float:
+    """Seconds to wait for a connection."""
+    return pool.timeout if until is None else min(pool.timeout, max(0.001, until - asyncio.get_running_loop().time()))
+
+
+@contextmanager
+def _in_time(conn: Connection, until: float | None) -> Iterator[None]:
+    """Whoever still waits for the server at that time gets an OperationalError, however silent the server is."""
+    if until is None:
+        yield
+        return
+    alarm = asyncio.get_running_loop().call_at(until, hang_up, conn)
+    try:
+        yield
+    finally:
+        alarm.cancel()
+
+
+def hang_up(conn: Connection) -> None:
+    """Makes whoever waits on the connection fail at once; cancelling them would wait for the server."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
 
 
 async def ping(pool: Pool) -> None:

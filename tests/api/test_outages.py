@@ -1,0 +1,86 @@
+"""PostgreSQL is gone, or says nothing any more: 503 in the error shape within two seconds, and back by itself."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import httpx
+from psycopg.conninfo import make_conninfo
+
+from codehub.config import Settings
+from codehub.db.pool import API_TIMEOUTS, Pool, Role, open_pool
+from codehub.metrics import Metrics
+from codehub.model.workspace import InstanceBackend
+from codehub.signals.connect import Redis
+from codehub.web.app import create_app
+from codehub.web.context import Context
+from tests.accounts.people import add_person, token_headers
+from tests.api.caller import Caller, error
+from tests.api.conftest import BASE_URL, IMAGES
+from tests.db.test_pool import Line, line_to
+from tests.support import eventually_async
+
+
+class SilentLine(Line):
+    """The wire stays; nothing comes through it any more."""
+
+    silent = False
+
+    async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65536):
+                if self.silent:
+                    await asyncio.sleep(3600)
+                sink.write(data)
+        sink.transport.abort()
+
+
+@asynccontextmanager
+async def calling(pool: Pool, url: str, redis: Redis, settings: Settings) -> AsyncIterator[Caller]:
+    """Somebody who calls an API whose way to PostgreSQL is `url`."""
+    person = await add_person(pool, "ada")
+    headers = await token_headers(pool, person)
+    async with open_pool(url, Role.API, timeouts=API_TIMEOUTS) as far:
+        context = Context(settings, far, redis, lambda: IMAGES, InstanceBackend.PROCESS)
+        transport = httpx.ASGITransport(create_app({}, Metrics(), context=context), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as http:
+            yield Caller(http, person, headers)
+
+
+async def refused_in_time(caller: Caller, path: str = "/workspaces") -> None:
+    started = time.monotonic()
+    answer = await caller.get(path)
+    assert error(answer) == (503, "unavailable")
+    assert answer.headers["retry-after"]
+    assert time.monotonic() - started < 2.0
+
+
+async def works(caller: Caller) -> bool:
+    return (await caller.get("/workspaces")).status_code == 200
+
+
+async def test_postgresql_is_gone_and_comes_back(database: str, pool: Pool, redis: Redis, settings: Settings) -> None:
+    async with line_to(database) as (line, url), calling(pool, url, redis, settings) as ada:
+        assert await works(ada)
+        await line.cut()
+        for _ in range(3):
+            await refused_in_time(ada)
+        await line.mend()
+        await eventually_async(lambda: works(ada), "it works again by itself")
+
+
+async def test_postgresql_says_nothing_any_more(database: str, pool: Pool, redis: Redis, settings: Settings) -> None:
+    line = SilentLine(database)
+    await line.mend()
+    url = make_conninfo(database, host="127.0.0.1", port=line.port, sslmode="disable")
+    try:
+        async with calling(pool, url, redis, settings) as ada:
+            assert await works(ada)
+            line.silent = True
+            await refused_in_time(ada)
+            await asyncio.gather(*(refused_in_time(ada) for _ in range(20)))
+            line.silent = False
+            await eventually_async(lambda: works(ada), "it works again by itself")
+    finally:
+        await line.cut()
