@@ -1,6 +1,7 @@
 # Everything is done through these targets; none needs anything but python3 (3.11 or newer), pip and make.
 #   make up      set up, start CodeHub on this machine and print its URL
 #   make test    set up and run every test this machine can run
+#   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make docker-lab   a real Docker engine with the test images, for `make test`
 #   make check   formatting, lint, types, import contracts
 #   make bench-writes   a benchmark beside its peer
@@ -17,7 +18,7 @@ export UV_PYTHON_DOWNLOADS = never
 export UV_SYSTEM_CERTS = true
 export VIRTUAL_ENV = $(CURDIR)/.venv
 
-.PHONY: up test docker-lab check format docs lock setup clean help
+.PHONY: up test test-crash docker-lab check format docs lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -46,6 +47,10 @@ up: setup
 
 test: setup
 	@$(BIN)/pytest $(ARGS)
+
+# For every point of a cycle a cycle of its own, with one death there: tests/crash/__main__.py
+test-crash: setup
+	@$(BIN)/python -m tests.crash
 
 # Tests that need an engine skip without one; this brings one up (root, Debian), with the images they use.
 docker-lab:

@@ -26,7 +26,13 @@ from tests.crash.herd import Coordinator, Nursery, herd_of, open_nursery
 from tests.crash.site import Site, process_site
 from tests.support import Databases, short_folder
 
-CALM = {"COORDINATOR_ACTIVE_INTERVAL": "0.25", "COORDINATOR_IDLE_INTERVAL": "1", "COORDINATOR_GC_INTERVAL": "1"}
+# Mostly as people have it: a tick comes when something happened, so that a cycle has few points that are like others.
+CALM = {
+    "COORDINATOR_ACTIVE_INTERVAL": "1",
+    "COORDINATOR_IDLE_INTERVAL": "15",
+    "COORDINATOR_TTL_INTERVAL": "60",
+    "COORDINATOR_GC_INTERVAL": "2",
+}
 NOT_COME_BY = "(not come by)"
 
 
