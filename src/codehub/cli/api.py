@@ -11,7 +11,7 @@ from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
 from codehub.db import migrate
-from codehub.db.pool import Role, open_pool
+from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.images import for_containers, for_processes
 from codehub.errors import StartError
@@ -37,7 +37,7 @@ def run(settings: Settings) -> None:
         with contextlib.closing(listen(settings.server.host, settings.server.port)) as listener:
             migrate.require_newest(database_url)
             async with (
-                open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
+                open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
                 open_redis(redis_url) as connection,
             ):
                 context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))

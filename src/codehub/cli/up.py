@@ -24,7 +24,7 @@ from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
 from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinator
 from codehub.db import migrate
-from codehub.db.pool import Role, open_pool
+from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
@@ -89,7 +89,7 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
         await _migrate(database_url)
         infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
         async with (
-            open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
+            open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
             open_redis(redis_url) as redis,
             open_coordinator(settings, infrastructure, database_url, redis_url) as coordinator,
         ):
