@@ -5,6 +5,7 @@ paths of the API are limited: what goes to a workspace has no limit.
 """
 
 import asyncio
+import contextlib
 from http import HTTPStatus
 
 from fastapi.responses import JSONResponse
@@ -15,6 +16,7 @@ from codehub.web.errors import error_body
 MOST_BYTES = 1_000_000
 MOST_SECONDS = 30.0
 _LIMITED = "/api/"
+_LINGER_BYTES, _LINGER_SECONDS = 10 * MOST_BYTES, 5.0
 
 
 class BodyLimit:
@@ -30,17 +32,29 @@ class BodyLimit:
         try:
             body = await _read(receive, size)
         except TimeoutError:
-            answer = JSONResponse(
-                error_body("too_slow", "The request took too long to arrive."), HTTPStatus.REQUEST_TIMEOUT
-            )
-            await answer(scope, receive, send)
+            await _refuse(HTTPStatus.REQUEST_TIMEOUT, "too_slow", "The request took too long to arrive.", receive, send)
             return
         if body is None:
             message = f"The request is larger than {MOST_BYTES // 1_000_000} MB."
-            answer = JSONResponse(error_body("too_large", message), 413, {"Connection": "close"})
-            await answer(scope, receive, send)
+            await _refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", message, receive, send)
             return
         await self._app(scope, _again(body, receive), send)
+
+
+async def _refuse(status: HTTPStatus, code: str, message: str, receive: Receive, send: Send) -> None:
+    """Answer, then take in a little more: a client that is still sending would miss it on a closed connection."""
+    answer = JSONResponse(error_body(code, message), status, {"Connection": "close"})
+    await send({"type": "http.response.start", "status": int(status), "headers": answer.raw_headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            left = _LINGER_BYTES
+            while left > 0:
+                received = await receive()
+                left -= len(received.get("body", b""))
+                if received["type"] != "http.request" or not received.get("more_body", False):
+                    break
+    await send({"type": "http.response.body", "body": b""})
 
 
 def _size(scope: Scope) -> int | None:

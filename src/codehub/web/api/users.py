@@ -1,17 +1,14 @@
 """Users, for administrators."""
 
-import base64
-import binascii
-from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from codehub.errors import Invalid
 from codehub.services import accounts
 from codehub.services.actors import UserRole
+from codehub.web.api.cursors import cursor_of, place_of
 from codehub.web.api.session import Password, ShownUser, Strict
 from codehub.web.auth import AdminActor
 from codehub.web.context import InContext
@@ -50,10 +47,10 @@ async def list_users(
     cursor: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Users:
     """Every user, a page at a time."""
-    found = await accounts.page(context.pool, actor, _place(cursor) if cursor else None, limit + 1)
+    found = await accounts.page(context.pool, actor, place_of(cursor) if cursor else None, limit + 1)
     shown = [ShownUser.of(user) for user in found[:limit]]
     more = len(found) > limit
-    return Users(items=shown, next_cursor=_cursor(shown[-1]) if more else None)
+    return Users(items=shown, next_cursor=cursor_of(shown[-1].created_at, shown[-1].id) if more else None)
 
 
 @router.post("/users", status_code=201)
@@ -76,16 +73,3 @@ async def change_user(user_id: UUID, given: UserChange, actor: AdminActor, conte
     """
     wanted = accounts.Change(role=given.role, disabled=given.disabled, password=given.password)
     return ShownUser.of(await accounts.change(context.pool, actor, user_id, wanted))
-
-
-def _cursor(last: ShownUser) -> str:
-    return base64.urlsafe_b64encode(f"{last.created_at.isoformat()} {last.id}".encode()).decode().rstrip("=")
-
-
-def _place(cursor: str) -> tuple[datetime, UUID]:
-    try:
-        text = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode()
-        at, _, identity = text.partition(" ")
-        return datetime.fromisoformat(at).astimezone(UTC), UUID(identity)
-    except (ValueError, binascii.Error, OverflowError) as error:
-        raise Invalid("The cursor is not one of ours.", "Begin with the first page.", code="bad_cursor") from error

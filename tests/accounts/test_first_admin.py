@@ -1,0 +1,88 @@
+"""The first administrator is made once, by whoever starts first."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from codehub.config import AccountConfig
+from codehub.db.pool import Pool, connection
+from codehub.services import accounts, passwords
+from codehub.services.actors import UserRole
+from tests.accounts.people import add_person
+from tests.cli.codehub import running
+from tests.cli.conftest import place
+
+__all__ = ["place"]
+
+PASSWORD = "correct horse battery"
+
+
+def config(**given: object) -> AccountConfig:
+    return AccountConfig.model_validate(given)
+
+
+async def users(pool: Pool) -> list[tuple[object, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute("SELECT username, role::text FROM users ORDER BY username")).fetchall()
+
+
+async def test_it_is_made_with_a_generated_password(pool: Pool) -> None:
+    made = await accounts.first_admin(pool, config())
+    assert made is not None
+    assert made.password is not None
+    assert made.username == "admin"
+    async with connection(pool) as conn:
+        ((stored,),) = await (await conn.execute("SELECT password_hash FROM users")).fetchall()
+    assert await passwords.is_right(made.password, stored)
+    assert await accounts.first_admin(pool, config()) is None, "once"
+
+
+async def test_it_is_made_with_the_password_that_was_given(pool: Pool) -> None:
+    made = await accounts.first_admin(pool, config(admin_password=PASSWORD))
+    assert made == accounts.FirstAdmin("admin", None), "what was given is not shown"
+    async with connection(pool) as conn:
+        ((stored,),) = await (await conn.execute("SELECT password_hash FROM users")).fetchall()
+    assert await passwords.is_right(PASSWORD, stored)
+
+
+async def test_one_start_of_many_makes_it(pool: Pool) -> None:
+    made = await asyncio.gather(*(accounts.first_admin(pool, config()) for _ in range(4)))
+    assert len([each for each in made if each is not None]) == 1
+    assert await users(pool) == [("admin", "admin")]
+
+
+async def test_an_installation_of_the_earlier_product_gets_one_too(pool: Pool) -> None:
+    """Its users have no roles; and one of them may be called admin, who is not made administrator by that."""
+    await add_person(pool, "Admin")
+    made = await accounts.first_admin(pool, config())
+    assert made is not None
+    assert await users(pool) == [("Admin", "user"), ("admin-2", "admin")]
+
+
+async def test_where_there_is_one_none_is_made(pool: Pool) -> None:
+    await add_person(pool, "root", UserRole.ADMIN)
+    assert await accounts.first_admin(pool, config(admin_password=PASSWORD)) is None
+
+
+def test_generated_passwords_differ_and_are_long_enough() -> None:
+    made = {passwords.generate() for _ in range(100)}
+    assert len(made) == 100
+    assert all(re.fullmatch(r"([a-z2-9]{4}-){3}[a-z2-9]{4}", each) for each in made)
+
+
+@pytest.mark.usefixtures("place")
+def test_codehub_up_shows_it_once(place: Path) -> None:
+    with running(place / "d", place / "out") as codehub:
+        url = codehub.url
+        found = re.search(r"Log in as +(\S+)\n +Password +(\S+)\n", codehub.printed)
+        assert found, codehub.printed
+        body = {"username": found[1], "password": found[2]}
+        assert httpx.post(f"{url}api/v1/login", json=body).status_code == 200
+        assert codehub.stop() == 0
+        assert codehub.printed.count(found[2]) == 1, "shown once, logged never"
+    with running(place / "d", place / "again") as codehub:
+        assert httpx.post(f"{codehub.url}api/v1/login", json=body).status_code == 200
+        assert "Password" not in codehub.printed

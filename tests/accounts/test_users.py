@@ -1,0 +1,235 @@
+"""Users: made and changed by administrators, never without one of them left, out at once when disabled."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+
+from codehub.db.pool import Connection, Pool, connection
+from codehub.errors import Conflict, NotAllowed
+from codehub.services import accounts
+from codehub.services.accounts import Change
+from codehub.services.actors import Scope, UserRole
+from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
+from tests.db.support import add_workspace, change, read
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+async def root(pool: Pool) -> Person:
+    return await add_person(pool, "root", UserRole.ADMIN)
+
+
+@pytest.fixture
+async def as_root(client: httpx.AsyncClient, pool: Pool, root: Person) -> httpx.AsyncClient:
+    client.headers.update(await session_headers(pool, root))
+    return client
+
+
+@pytest.fixture
+async def owner(database: str) -> AsyncIterator[Connection]:
+    """A connection as the tables' owner, for arranging workspaces."""
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as conn:
+        yield conn
+
+
+async def status_of(client: httpx.AsyncClient, headers: dict[str, str]) -> int:
+    return (await client.get("/api/v1/session", headers={"Cookie": "", **headers})).status_code
+
+
+async def test_a_user_who_was_made_can_log_in(as_root: httpx.AsyncClient) -> None:
+    body = {"username": "ada", "password": PASSWORD}
+    made = await as_root.post("/api/v1/users", json=body)
+    assert made.status_code == 201
+    user = made.json()
+    assert user | {"id": "", "created_at": ""} == {
+        "id": "",
+        "username": "ada",
+        "role": "user",
+        "disabled": False,
+        "disabled_at": None,
+        "created_at": "",
+        "login": "password",
+    }
+    assert (await as_root.get(f"/api/v1/users/{user['id']}")).json() == user
+    assert (await as_root.post("/api/v1/login", json=body)).status_code == 200
+
+
+async def test_a_user_is_listed_once_however_the_pages_are_cut(as_root: httpx.AsyncClient, pool: Pool) -> None:
+    for number in range(6):
+        await add_person(pool, f"user-{number}")
+    names: list[str] = []
+    cursor = ""
+    while True:
+        page = (await as_root.get(f"/api/v1/users?limit=3{cursor}")).json()
+        names += [item["username"] for item in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert names == ["root", *(f"user-{number}" for number in range(6))]
+
+
+@pytest.mark.parametrize("cursor", ["x", "AAAA", "%00", "MjAyNi0wMS0wMXx4", "é"])
+async def test_a_cursor_that_is_not_ours(as_root: httpx.AsyncClient, cursor: str) -> None:
+    assert (await as_root.get("/api/v1/users", params={"cursor": cursor})).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"username": "ROOT", "password": PASSWORD}, 409),
+        ({"username": "ada", "password": "short"}, 422),
+        ({"username": "administrator", "password": "Administrator"}, 422),
+        ({"username": " ada", "password": PASSWORD}, 422),
+        ({"username": "a/../b", "password": PASSWORD}, 422),
+        ({"username": "ada\0", "password": PASSWORD}, 422),
+        ({"username": "", "password": PASSWORD}, 422),
+        ({"username": "a" * 65, "password": PASSWORD}, 422),
+        ({"username": "ada", "role": "owner"}, 422),
+        ({"username": "ada", "admin": True}, 422),
+    ],
+)
+async def test_a_user_that_cannot_be_made(as_root: httpx.AsyncClient, body: dict[str, object], status: int) -> None:
+    answer = await as_root.post("/api/v1/users", json=body)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+    assert len((await as_root.get("/api/v1/users")).json()["items"]) == 1
+
+
+async def test_nobody_else_may(client: httpx.AsyncClient, pool: Pool, root: Person) -> None:
+    ada = await add_person(pool)
+    readonly = await token_headers(pool, root, Scope.READ)
+    for headers, status in (({}, 401), (await session_headers(pool, ada), 403), (await token_headers(pool, ada), 403)):
+        answers = [
+            await client.get("/api/v1/users", headers=headers),
+            await client.get(f"/api/v1/users/{ada.id}", headers=headers),
+            await client.post("/api/v1/users", headers=headers, json={"username": "eve"}),
+            await client.patch(f"/api/v1/users/{ada.id}", headers=headers, json={"role": "admin"}),
+        ]
+        assert [answer.status_code for answer in answers] == [status] * 4
+    assert (await client.get("/api/v1/users", headers=readonly)).status_code == 200
+    answer = await client.patch(f"/api/v1/users/{ada.id}", headers=readonly, json={"role": "admin"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "read_only_token")
+
+
+async def test_the_service_itself_asks_who_it_is(pool: Pool) -> None:
+    ada = await add_person(pool)
+    with pytest.raises(NotAllowed):
+        await accounts.change(pool, ada.actor, ada.id, Change(role=UserRole.ADMIN))
+    with pytest.raises(NotAllowed):
+        await accounts.create(pool, ada.actor, "eve", None, UserRole.ADMIN)
+
+
+async def test_a_disabled_users_sessions_and_tokens_end_at_once_and_for_good(
+    as_root: httpx.AsyncClient, pool: Pool
+) -> None:
+    ada, bob = await add_person(pool), await add_person(pool, "bob")
+    session, token = await session_headers(pool, ada), await token_headers(pool, ada)
+    bobs = await session_headers(pool, bob)
+    answer = await as_root.patch(f"/api/v1/users/{ada.id}", json={"disabled": True})
+    assert (answer.status_code, answer.json()["disabled"]) == (200, True)
+    assert [await status_of(as_root, each) for each in (session, token, bobs)] == [401, 401, 200]
+    answer = await as_root.patch(f"/api/v1/users/{ada.id}", json={"disabled": False})
+    assert answer.json()["disabled"] is False
+    assert [await status_of(as_root, each) for each in (session, token)] == [401, 401], "nothing comes back"
+
+
+async def test_a_disabled_users_workspaces_step_down(as_root: httpx.AsyncClient, pool: Pool, owner: Connection) -> None:
+    ada, bob = await add_person(pool), await add_person(pool, "bob")
+    rest = {"desired_state": "RUNNING", "owner_user_id": ada.id}
+    running = await add_workspace(owner, phase="RUNNING", **rest)
+    busy = await add_workspace(owner, phase="STANDBY", operation="STARTING", **rest)
+    waiting = await add_workspace(owner, phase="PENDING", **rest)
+    archived = await add_workspace(owner, phase="ARCHIVED", **rest)
+    broken = await add_workspace(owner, phase="ERROR", **rest)
+    stopped = await add_workspace(owner, phase="STANDBY", desired_state="STANDBY", owner_user_id=ada.id)
+    bobs = await add_workspace(owner, phase="RUNNING", desired_state="RUNNING", owner_user_id=bob.id)
+    assert (await as_root.patch(f"/api/v1/users/{ada.id}", json={"disabled": True})).status_code == 200
+
+    async def wanted() -> list[str]:
+        order = (running, busy, waiting, archived, broken, stopped, bobs)
+        return [str((await read(owner, each)).wish.desired_state) for each in order]
+
+    assert await wanted() == ["STANDBY", "RUNNING", "STANDBY", "ARCHIVED", "RUNNING", "STANDBY", "RUNNING"]
+    assert (await read(owner, running)).wish.asked_by == "the account is disabled"
+    assert await accounts.step_down_disabled(pool) == 0, "the busy one is not at rest yet"
+    await change(owner, busy, phase="RUNNING", operation="NONE")
+    assert await accounts.step_down_disabled(pool) == 1
+    assert await accounts.step_down_disabled(pool) == 0
+    assert (await wanted())[1] == "STANDBY"
+
+
+async def test_an_administrator_sets_a_password(as_root: httpx.AsyncClient, pool: Pool) -> None:
+    ada = await add_person(pool)
+    session = await session_headers(pool, ada)
+    assert (await as_root.patch(f"/api/v1/users/{ada.id}", json={"password": PASSWORD})).status_code == 200
+    assert await status_of(as_root, session) == 401, "whoever was in with the old one is out"
+    assert (await as_root.patch(f"/api/v1/users/{ada.id}", json={"password": "short"})).status_code == 422
+    body = {"username": "ada", "password": PASSWORD}
+    assert (await as_root.post("/api/v1/login", json=body)).status_code == 200
+
+
+@pytest.mark.parametrize("body", [{"role": "user"}, {"disabled": True}, {"disabled": True, "role": "admin"}])
+async def test_the_last_administrator_stays(
+    as_root: httpx.AsyncClient, pool: Pool, root: Person, body: dict[str, object]
+) -> None:
+    gone = await add_person(pool, "gone", UserRole.ADMIN)
+    assert (await as_root.patch(f"/api/v1/users/{gone.id}", json={"disabled": True})).status_code == 200
+    answer = await as_root.patch(f"/api/v1/users/{root.id}", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "last_administrator")
+    assert (await as_root.get(f"/api/v1/users/{root.id}")).json()["role"] == "admin"
+    other = await add_person(pool, "other", UserRole.ADMIN)
+    assert (await as_root.patch(f"/api/v1/users/{other.id}", json={"role": "user"})).status_code == 200
+    assert (await as_root.patch(f"/api/v1/users/{other.id}", json={"role": "admin"})).status_code == 200
+    assert (await as_root.patch(f"/api/v1/users/{root.id}", json=body)).status_code == 200
+
+
+async def test_two_administrators_cannot_demote_each_other_at_once(pool: Pool) -> None:
+    for round_number in range(5):
+        async with connection(pool) as conn:
+            await conn.execute("UPDATE users SET role = 'user'")
+        people = [await add_person(pool, f"admin-{round_number}-{number}", UserRole.ADMIN) for number in range(4)]
+        changes = [
+            accounts.change(pool, each.actor, other.id, Change(role=UserRole.USER))
+            for each, other in zip(people, people[1:] + people[:1], strict=True)
+        ]
+        results = await asyncio.gather(*changes, return_exceptions=True)
+        assert [type(each) for each in results].count(Conflict) == 1, results
+
+
+async def test_a_login_in_the_moment_of_disabling_leaves_no_session(as_root: httpx.AsyncClient, pool: Pool) -> None:
+    ada = await add_person(pool)
+    await set_password(pool, ada, PASSWORD)
+    body = {"username": "ada", "password": PASSWORD}
+    logins = [as_root.post("/api/v1/login", json=body, headers={"Cookie": ""}) for _ in range(3)]
+    disabling = as_root.patch(f"/api/v1/users/{ada.id}", json={"disabled": True})
+    await asyncio.gather(*logins, disabling)
+    async with connection(pool) as conn:
+        left = await (await conn.execute("SELECT count(*) FROM sessions WHERE user_id = %s", [ada.id])).fetchone()
+    assert left == (0,)
+
+
+async def test_somebody_who_is_not_there(as_root: httpx.AsyncClient) -> None:
+    for answer in (
+        await as_root.get(f"/api/v1/users/{uuid4()}"),
+        await as_root.patch(f"/api/v1/users/{uuid4()}", json={"disabled": True}),
+        await as_root.patch(f"/api/v1/users/{uuid4()}", json={"password": PASSWORD}),
+    ):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_every_change_is_in_the_audit_log(as_root: httpx.AsyncClient, pool: Pool, root: Person) -> None:
+    made = (await as_root.post("/api/v1/users", json={"username": "ada"})).json()
+    for body in ({"role": "admin"}, {"role": "admin"}, {"password": PASSWORD}, {"disabled": True}, {"disabled": False}):
+        await as_root.patch(f"/api/v1/users/{made['id']}", json=body)
+    async with connection(pool) as conn:
+        found = await conn.execute("SELECT action, actor_user_id, details FROM audit_log ORDER BY id")
+        rows = await found.fetchall()
+    assert [row[0] for row in rows] == ["user.create", "user.role", "user.password", "user.disable", "user.enable"]
+    assert {row[1] for row in rows} == {root.id}
+    assert {row[2]["user"] for row in rows} == {made["id"]}
+    assert PASSWORD not in str(rows)
