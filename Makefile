@@ -3,6 +3,7 @@
 #   make test    set up and run every test this machine can run
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make docker-lab   a real Docker engine with the test images, for `make test`
+#   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
 #   make check   formatting, lint, types, import contracts
 #   make bench-writes   a benchmark beside its peer
 #   make docs    write the pages that are made from the code
@@ -51,6 +52,9 @@ test: setup
 # For every point of a cycle a cycle of its own, with one death there: tests/crash/__main__.py
 test-crash: setup
 	@$(BIN)/python -m tests.crash
+
+test-simulation: setup
+	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation
 
 # Tests that need an engine skip without one; this brings one up (root, Debian), with the images they use.
 docker-lab:

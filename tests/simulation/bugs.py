@@ -3,12 +3,15 @@
 Each is what an honest mistake would look like: one rule left out, or two where another one would still cover for it.
 """
 
+# ruff: noqa: E501 - a replaced line reads best in one line
+
 from tests.simulation.planting import Bug, Edit
 
 TRAPS = {
     1: Bug(
         "an ERROR on the way down counts as arrived, and the deletion takes the home unarchived",
         (Edit("model.wishes", "(Phase.ARCHIVED, Phase.PENDING)", "(Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)"),),
+        verbs=("jobs.archive", "instances.remove"), kinds=("FLAKY", "HALF"),
     ),
     2: Bug(
         "a home that is being deleted is not condemned, and undelete does not wait until it is gone",
@@ -31,7 +34,7 @@ TRAPS = {
     4: Bug(
         "DataLost is judged from the change alone",
         (Edit("model.suspicion", "if home.volume is not VolumeState.LIVE:", "if home.volume is not VolumeState.LIVE or workspace.status.phase == 'ERROR':"),),
-        losses=0.1,
+        losses=0.3, verbs=("instances.start",), kinds=("IMAGE_MISSING",),
     ),
     5: Bug(
         "mounting makes a volume, and nobody notices that it is another",
@@ -62,7 +65,10 @@ TRAPS = {
     ),
     8: Bug(
         "a restore goes into the volume that is there",
-        (Edit("model.completion", "home = home.draw(op_id, VolumeState.RESTORING)", "home = replace(home, volume=VolumeState.RESTORING, restore_marker=None)"),),
+        (
+            Edit("model.completion", "home = home.draw(op_id, VolumeState.RESTORING)", "home = replace(home, volume=VolumeState.RESTORING, restore_marker=None)"),
+            Edit("model.observation", "VolumeRef(self.incarnation, self.uid or None)", "VolumeRef(self.incarnation, None)"),
+        ),
         verbs=("volumes.delete",), kinds=("ACCEPTED",),
     ),
     9: Bug(
@@ -121,7 +127,7 @@ OTHERS = {
             Edit("model.completion", "restored and same and", "restored and"),
             Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "home = replace(home, volume=VolumeState.NONE, uid=None)"),
         ),
-        verbs=("jobs.remove",), kinds=("FLAKY",),
+        verbs=("jobs.remove",), kinds=("FLAKY", "ACCEPTED", "ACCEPTED", "ACCEPTED"),
     ),
     "an outage is absence": Bug(
         "what could not be looked at is not there",

@@ -75,10 +75,14 @@ def plant(bug: Bug) -> None:
     sys.meta_path.insert(0, _Finder(edits))
 
 
-def run_planted(bug: Bug, seed: int) -> str | None:
-    """In a new process: what this seed says of the bug."""
+def run_planted(bug: Bug, seeds: Sequence[int]) -> tuple[int, str] | None:
+    """In a new process: the first of these seeds that finds the bug, and what it says."""
     plant(bug)
-    return run_bare(bug, seed)
+    for seed in seeds:
+        # Going round in circles after a loss is not what a bug about losses is found by.
+        if (what := run_bare(bug, seed)) is not None and not (bug.losses and "circles" in what):
+            return seed, what
+    return None
 
 
 def run_bare(bug: Bug, seed: int) -> str | None:

@@ -137,7 +137,9 @@ class Both:
         assert [row.id for row in reading.named] == ids
         for row in reading.named:
             mine = self.memory.rows[row.id]
-            times = {name: (getattr(mine.wish, name), getattr(row.wish, name)) for name in ("deleted_at", "last_access_at")}
+            times = {
+                name: (getattr(mine.wish, name), getattr(row.wish, name)) for name in ("deleted_at", "last_access_at")
+            }
             for name, (here, there) in times.items():
                 if here is not None and there is not None and abs(here - there) < _NEAR:
                     mine = replace(mine, wish=replace(mine.wish, **{name: there}))
