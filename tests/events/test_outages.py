@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -165,28 +165,64 @@ async def read_to_the_end(line: socket.socket) -> bytes:
     return found
 
 
+@asynccontextmanager
+async def with_a_sleeper(server: Server, owner: Connection, person: Person) -> AsyncIterator[socket.socket]:
+    """One that was dropped, after as many changes as that takes."""
+    ids = [await add(owner, person.id, "w", memo="x" * 50_000) for _ in range(5)]
+    async with asleep(server, person) as sleeper:
+        number = 0
+        while not server.hub.status.dropped:
+            number += 1
+            assert number < 2000
+            for identity in ids:
+                await change(owner, identity, memo=f"{number}" + "x" * 50_000)
+        yield sleeper
+
+
+SLOW = Pace(stall_seconds=0.5, user_seconds=0.01, read_seconds=0.001, streams_per_user=2)
+
+
 async def test_whoever_does_not_read_is_dropped(
     database: str, server_redis: str, redis: Redis, owner: Connection
 ) -> None:
-    pace = Pace(stall_seconds=0.5, user_seconds=0.01, read_seconds=0.001)
-    async with serving(database, server_redis, pace) as server, publishing(database, server_redis):
+    async with serving(database, server_redis, SLOW) as server, publishing(database, server_redis):
         ada = await server.person()
-        ids = [await add(owner, ada.id, "w", memo="x" * 50_000) for _ in range(5)]
-        async with server.dashboard(ada) as dashboard, asleep(server, ada) as sleeper:
-            await until(lambda: server.hub.status.streams == 2, "both are there")
-            number = 0
-            while not server.hub.status.dropped:
-                number += 1
-                assert number < 2000
-                for identity in ids:
-                    await change(owner, identity, memo=f"{number}" + "x" * 50_000)
-                await asyncio.sleep(0)
+        async with server.dashboard(ada) as dashboard, with_a_sleeper(server, owner, ada) as sleeper:
+            identity = await add(owner, ada.id, "still told")
+            await dashboard.until(lambda it: it.names(identity) == ["still told"], "others go on")
+            (stream,) = (each for each in server.hub._streams() if each.is_dropped)
+            assert not stream._waiting, "nothing is kept for it"
+            heard = await read_to_the_end(sleeper)
+            assert b"workspace_updated" in heard, "its connection is closed"
+            assert str(identity).encode() not in heard
             await until(lambda: server.hub.status.streams == 1, "its place is free")
-            for identity in ids:
-                await change(owner, identity, name="still told")
-                await dashboard.until(lambda it, i=identity: it.names(i)[-1] == "still told", "others go on")
             assert not dashboard.is_over
-            assert b"workspace_updated" in await read_to_the_end(sleeper), "its connection is closed"
+
+
+async def test_dropped_ones_keep_their_place_until_they_are_gone(
+    database: str, server_redis: str, redis: Redis, owner: Connection
+) -> None:
+    """Or else whoever connects again and again, and never reads, would pile up connections."""
+    async with serving(database, server_redis, SLOW) as server, publishing(database, server_redis):
+        ada = await server.person()
+        async with with_a_sleeper(server, owner, ada), server.dashboard(ada):
+            assert server.hub.status.streams == 2
+            async with server.dashboard(ada, is_shown=False) as refused:
+                assert refused.status == 429
+        await until(lambda: server.hub.status.streams == 0, "all are gone")
+
+
+async def test_a_sleeper_does_not_hold_up_the_end(
+    database: str, server_redis: str, redis: Redis, owner: Connection
+) -> None:
+    async with AsyncExitStack() as outside:
+        inside = AsyncExitStack()
+        server = await inside.enter_async_context(serving(database, server_redis, SLOW))
+        await inside.enter_async_context(publishing(database, server_redis))
+        await outside.enter_async_context(with_a_sleeper(server, owner, await server.person()))
+        server.serving.cancel()
+        await until(lambda: server.hub.status.streams == 0, "it has ended")
+        outside.push_async_callback(inside.aclose)
 
 
 async def test_what_waits_is_the_newest_of_each(database: str) -> None:

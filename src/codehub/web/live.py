@@ -153,6 +153,11 @@ class Hub:
                 self._audiences.pop(actor.user_id, None)
                 self._due.pop(actor.user_id, None)
 
+    def drop(self, stream: Stream) -> None:
+        """Its other end takes nothing."""
+        stream.drop()
+        self.status.dropped += 1
+
     def _streams(self) -> list[Stream]:
         return [stream for audience in self._audiences.values() for stream in audience.streams]
 

@@ -26,14 +26,21 @@ class Stream:
         self.credential = credential
         self.is_new = True  # nothing was shown to it yet
         self.is_over = False
+        self.is_dropped = False
         self._waiting: dict[WorkspaceId | None, bytes] = {}
         self._something = asyncio.Event()
         self._writing: asyncio.Timeout | None = None
 
     def put(self, which: WorkspaceId | None, event: bytes) -> None:
         """In the place of what waits about the same workspace."""
-        self._waiting[which] = event
-        self._something.set()
+        if not self.is_dropped:
+            self._waiting[which] = event
+            self._something.set()
+
+    def drop(self) -> None:
+        """Nothing waits for it any more, and nothing ever will."""
+        self.is_dropped = True
+        self._waiting.clear()
 
     def end(self) -> None:
         """Nothing more is written; a write that does not get through is given up."""
@@ -63,8 +70,8 @@ class Stream:
         return b"".join(taken)
 
     @asynccontextmanager
-    async def writing(self, seconds: float) -> AsyncIterator[None]:
-        """Raises TimeoutError when what is written inside does not get through."""
+    async def writing(self, seconds: float | None) -> AsyncIterator[None]:
+        """Raises TimeoutError when what is written inside does not get through, or the stream is ended meanwhile."""
         limit = asyncio.timeout(seconds)
         async with limit:
             self._writing = limit

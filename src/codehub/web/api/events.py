@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
@@ -62,15 +63,18 @@ class EventStream(Response):
                     await send({"type": "http.response.body", "body": event, "more_body": True})
             except TimeoutError:
                 if not stream.is_over:
-                    self._hub.status.dropped += 1
-                return  # not even the end of it would get through
+                    self._hub.drop(stream)
+                break
             event = b""
             while not event and not stream.is_over:
                 event = await stream.next(beat_at)
                 if now() >= beat_at:
                     event += HEARTBEAT
                     beat_at += pace.heartbeat_seconds
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        # Whoever was dropped learns it when they read again, and keeps their place among the user's streams until then.
+        with suppress(TimeoutError):
+            async with stream.writing(None if stream.is_dropped else pace.stall_seconds):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _until_gone(receive: Receive, stream: Stream) -> None:
@@ -81,6 +85,7 @@ async def _until_gone(receive: Receive, stream: Stream) -> None:
 
 @router.get(
     "/events",
+    status_code=HTTPStatus.OK,
     response_class=EventStream,
     responses={
         200: {
