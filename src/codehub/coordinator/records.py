@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
 from codehub.db import archives, clock, gc_runs, reads
 from codehub.db.commits import commit_statuses
@@ -17,7 +18,7 @@ from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
 from codehub.model.workspace import WorkspaceId
-from codehub.services import deletion, expiry
+from codehub.services import accounts, deletion, expiry, sessions
 
 
 class DatabaseRecords:
@@ -86,3 +87,8 @@ class DatabaseRecords:
         """Forget up to `limit` of the oldest lines of history that are older than that; how many."""
         async with connection(self._controller) as conn:
             return await prune_history(conn, await clock.now(conn) - older_than, limit)
+
+    async def tend_accounts(self, config: AccountConfig) -> bool:
+        """Let what disabled users have running step down, and forget sessions that have ended; True: more have."""
+        await accounts.step_down_disabled(self._api)
+        return await sessions.prune(self._api, config)

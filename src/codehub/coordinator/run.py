@@ -162,6 +162,7 @@ class Coordinator:
             Loop("gc", requests.cycle, lambda: every.gc_interval),
             requesting,
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
+            Loop("accounts", lambda: self._records.tend_accounts(settings.accounts), lambda: every.ttl_interval),
         )
         listener = EventListener(self._database_url, events, controller.woken, on_gc_request=requesting.wake)
         return Term(controller, collector, listener, teller, answerer, loops)

@@ -140,10 +140,10 @@ async def logout(pool: Pool, actor: Actor, *, everywhere: bool = False) -> None:
         await audit.record(conn, actor, "session.logout", everywhere=everywhere)
 
 
-async def prune(pool: Pool, config: AccountConfig) -> int:
-    """Forget sessions that have ended, a piece at a time; how many."""
+async def prune(pool: Pool, config: AccountConfig) -> bool:
+    """Forget sessions that have ended, a piece at a time; whether there may be more."""
     async with connection(pool) as conn:
-        return await sessions.prune(conn, idle_of(config), _PIECE)
+        return await sessions.prune(conn, idle_of(config), _PIECE) >= _PIECE
 
 
 def idle_of(config: AccountConfig) -> timedelta:
