@@ -16,7 +16,7 @@ from codehub.metrics import Metrics
 from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
 from codehub.web import errors
-from codehub.web.api import admin, images, oidc, session, tokens, users, workspaces
+from codehub.web.api import admin, events, images, oidc, session, tokens, users, workspaces
 from codehub.web.api.answers import COMMON
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
@@ -32,6 +32,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     images.router,
     workspaces.router,
     admin.router,
+    events.router,
 )
 
 _PAGE = """<!doctype html>
