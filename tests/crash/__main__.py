@@ -51,11 +51,14 @@ class Exhaustive:
     @asynccontextmanager
     async def site(self, lane: int) -> AsyncIterator[Site]:
         folder = short_folder()
-        with self.databases.one(self.template) as database:
-            async with process_site(
-                folder, database, f"{self.redis_url}?db={lane}", number=1 + lane, intervals=CALM
-            ) as site:
+        # In a thread: dropping waits for connections that others are just making, here.
+        database = await asyncio.to_thread(self.databases.create, self.template)
+        redis = f"{self.redis_url}?db={lane}"
+        try:
+            async with process_site(folder, database, redis, number=1 + lane, intervals=CALM) as site:
                 yield site
+        finally:
+            await asyncio.to_thread(self.databases.drop, database)
         shutil.rmtree(folder)
 
     async def cycle(self, lane: int, die_at: int | None) -> list[str]:

@@ -8,6 +8,7 @@ and listings are about none. At the chosen point the process is killed outright.
 
 import fcntl
 import os
+import re
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ class Points:
 
     die_at: int | None = None  # the number of a point
     used: Path | None = None  # labels, one per line: die at the first one that is not among them, and add it
-    only: str = ""  # … among those that have this in them
+    only: str = ""  # … among those that match this pattern
     seen: Path | None = None  # every label that was come by is appended here
     freeze_at: str | None = None  # how a label begins: stop there once, until somebody says SIGCONT
     number: int = 0
@@ -55,7 +56,7 @@ class Points:
             if self.seen is not None:
                 _append(self.seen, full)
             if self.number == self.die_at or (
-                self.used is not None and self.only in full and self._is_new(self.used, full)
+                self.used is not None and re.search(self.only, full) and self._is_new(self.used, full)
             ):
                 os.kill(os.getpid(), signal.SIGKILL)
             if self.freeze_at is not None and full.startswith(self.freeze_at):
