@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
+from codehub.errors import Unavailable
 from codehub.services.actors import Actor
 from codehub.web.auth import CurrentActor
 from codehub.web.live import Hub
@@ -31,7 +32,9 @@ _EXAMPLE = (
 
 
 def hub_of(connection: HTTPConnection) -> Hub:
-    hub: Hub = connection.app.state.hub
+    hub: Hub | None = getattr(connection.app.state, "hub", None)
+    if hub is None:
+        raise Unavailable("This process serves no events.", "Ask the one that serves the dashboard.")
     return hub
 
 
