@@ -19,7 +19,7 @@ export UV_PYTHON_DOWNLOADS = never
 export UV_SYSTEM_CERTS = true
 export VIRTUAL_ENV = $(CURDIR)/.venv
 
-.PHONY: up test test-crash docker-lab check format docs lock setup clean help
+.PHONY: up test test-crash test-simulation docker-lab check format docs lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -46,15 +46,17 @@ setup: .venv/.ready
 up: setup
 	@exec $(BIN)/codehub up $(ARGS)
 
+# Two workers, because half of the tests wait and the other half count; WORKERS=0 for one process and its debugger.
+WORKERS ?= 2
 test: setup
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+test-simulation: setup
+	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation
 
 # For every point of a cycle a cycle of its own, with one death there: tests/crash/__main__.py
 test-crash: setup
 	@$(BIN)/python -m tests.crash
-
-test-simulation: setup
-	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation
 
 # Tests that need an engine skip without one; this brings one up (root, Debian), with the images they use.
 docker-lab:
@@ -78,6 +80,7 @@ bench-%: setup
 docs: setup
 	$(BIN)/codehub settings --markdown > docs/settings.md
 	$(BIN)/python -m codehub.cli.reference > docs/cli.md
+	$(BIN)/python -m tests.api.access > docs/api.md
 
 # Without --index-url and --emit-* the files name packages and hashes, no host.
 lock: .tools/uv/.ready

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("codehub")
+
+
+# These use the machine itself (containers, user ids, processes that are killed) and take turns in one worker, so that
+# none meets another; all other tests run beside them.
+_ONE_WORKER = ("contract", "crash", "drivers_docker", "drivers_process", "embedded", "cli", "storage_job")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        item.add_marker(pytest.mark.xdist_group("machine" if folder in _ONE_WORKER else folder))
 
 
 @dataclass(frozen=True)
