@@ -23,7 +23,9 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 def login(
-    url: Annotated[str | None, typer.Argument(help="The server, as https://host or http://127.0.0.1:8080.")] = None,
+    url: Annotated[
+        str | None, typer.Argument(metavar="URL", help="The server, as https://host or http://127.0.0.1:8080.")
+    ] = None,
     *,
     username: Annotated[str | None, typer.Option("--username", "-u", help="Who you are; else you are asked.")] = None,
     password_stdin: options.PasswordStdin = False,
@@ -98,7 +100,7 @@ def _by_password(server: str, username: str | None, *, from_stdin: bool, days: i
 
 
 def logout(
-    url: Annotated[str | None, typer.Argument(help="The server. [default: the current one]")] = None,
+    url: Annotated[str | None, typer.Argument(metavar="URL", help="The server. [default: the current one]")] = None,
     json: options.Json = False,
 ) -> None:
     """Log out of a server: the token of this machine ends, and is forgotten."""

@@ -37,7 +37,7 @@ def list_command(json: options.Json = False) -> None:
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
     scope: Annotated[str, typer.Option(help=f"What it may do: {', '.join(SCOPES)}.")] = "read",
     days: Annotated[
         int | None, typer.Option(min=1, max=3650, help="For how many days. [default: until it is revoked]")
@@ -61,7 +61,7 @@ def create(
 
 @app.command()
 def revoke(
-    token: Annotated[str, typer.Argument(help="Its name, its id or the beginning of its id.")],
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name, its id or the beginning of its id.")],
     json: options.Json = False,
 ) -> None:
     """End a token at once."""

@@ -31,7 +31,7 @@ def list_command(json: options.Json = False) -> None:
 
 @app.command()
 def create(
-    username: Annotated[str, typer.Argument(help="What they log in as.")],
+    username: Annotated[str, typer.Argument(metavar="USERNAME", help="What they log in as.")],
     admin: Annotated[bool, typer.Option("--admin", help="An administrator.")] = False,
     no_password: Annotated[bool, typer.Option("--no-password", help="They cannot log in with a password.")] = False,
     password_stdin: options.PasswordStdin = False,
@@ -67,7 +67,7 @@ def enable(user: Username, json: options.Json = False) -> None:
 @app.command()
 def role(
     user: Username,
-    role: Annotated[str, typer.Argument(help=f"One of: {', '.join(ROLES)}.")],
+    role: Annotated[str, typer.Argument(metavar="ROLE", help=f"One of: {', '.join(ROLES)}.")],
     json: options.Json = False,
 ) -> None:
     """Make a user an administrator, or an ordinary user again."""

@@ -25,6 +25,7 @@ LOOK_SECONDS = 2.0
 LOOK_SECONDS_WITH_EVENTS = 10.0
 MAX_OUTAGE_SECONDS = 60.0
 _LAST_WORDS_SECONDS = 2.0
+_OF_INFRASTRUCTURE = ("storage.volume_ready", "infra.container_ready")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,16 @@ def reached(phase: str) -> Wish:
     )
 
 
-def in_the_trash() -> Wish:
-    return Wish(
-        "is deleted", lambda one: one is None or (one.deleted_at is not None and one.operation == "NONE"), "DELETED"
-    )
+def deleted(*, purged: bool) -> Wish:
+    """Its instance and its home are gone; archives go with the next collection."""
+    return Wish("is deleted for good" if purged else "is deleted", _is_settled, "DELETED")
 
 
-def gone() -> Wish:
-    return Wish("is gone for good", lambda one: one is None or one.phase == "DELETED", "DELETED")
+def _is_settled(one: "Workspace | None") -> bool:
+    if one is None or one.phase == "DELETED":
+        return True
+    left = any(one.conditions[key].status for key in _OF_INFRASTRUCTURE if key in one.conditions)
+    return one.deleted_at is not None and one.phase == "DELETING" and one.operation == "NONE" and not left
 
 
 def recovered(was: "Workspace") -> Wish:

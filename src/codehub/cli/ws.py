@@ -49,7 +49,7 @@ def list_command(
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What to call it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.")],
     *,
     image: Annotated[
         str | None, typer.Option(help="The kind of IDE; see `codehub images`. [default: the server's]")
@@ -111,7 +111,7 @@ def show(workspace: Workspace, json: Json = False) -> None:
 
 @app.command()
 def rename(
-    workspace: Workspace, name: Annotated[str, typer.Argument(help="Its new name.")], json: Json = False
+    workspace: Workspace, name: Annotated[str, typer.Argument(metavar="NAME", help="Its new name.")], json: Json = False
 ) -> None:
     """Give a workspace another name; its id and its address stay."""
     with connected() as client:

@@ -97,8 +97,7 @@ def delete(
         asked = waiting.ask(
             client, found, lambda: client.delete_workspace(found.id, purge=purge), patient=wait, seconds=timeout
         )
-        wish = waiting.gone() if purge else waiting.in_the_trash()
-        _finish(client, asked, wish, wait=wait, timeout=timeout, json=json)
+        _finish(client, asked, waiting.deleted(purged=purge), wait=wait, timeout=timeout, json=json)
 
 
 @app.command()
@@ -113,7 +112,7 @@ def undelete(workspace: Workspace, wait: Wait = False, timeout: Timeout = None, 
 @app.command(name="keep-awake")
 def keep_awake(
     workspace: Workspace,
-    hours: Annotated[float, typer.Argument(min=0, max=24, help="For how long; 0 ends it.")] = 8.0,
+    hours: Annotated[float, typer.Argument(metavar="HOURS", min=0, max=24, help="For how long; 0 ends it.")] = 8.0,
     json: Json = False,
 ) -> None:
     """Keep a workspace from being stopped because it is idle, for at most 24 hours."""
