@@ -5,10 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+import pytest
 
 from codehub.storage_job import archive, restore
 from codehub.storage_job.protocol import Exit, Outcome, Tally, parse_request
@@ -49,6 +53,28 @@ class Ended:
 
 
 COMMAND = [sys.executable, "-m", "codehub.storage_job"]
+
+
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+
+
+def unprivileged(become: tuple[str, ...], module: str = "codehub.storage_job") -> list[str]:
+    """The job as somebody with fewer rights."""
+    return [*python_of(become), "-m", module]
+
+
+@cache
+def python_of(become: tuple[str, ...]) -> list[str]:
+    """Our interpreter may be in a home that is closed to others; the system's then does, with our packages."""
+    packages = f"PYTHONPATH={REPOSITORY / 'src'}:{sysconfig.get_path('purelib')}"
+    become = (*become, "env", packages)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, f"/usr/bin/{version}"):
+        # Twice, because the first is started with privileges that only the second lacks for good.
+        probe = f"import subprocess; subprocess.run([{python!r}, '-c', 'import obstore'], check=True)"
+        if subprocess.run([*become, python, "-c", probe], capture_output=True, check=False).returncode == 0:
+            return [*become, python]
+    pytest.skip("no Python that another user may run")
 
 
 def start(request: dict[str, Any], command: list[str] | None = None) -> "subprocess.Popen[bytes]":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codehub.storage_job import archive, restore
+from codehub.storage_job.home import xattrs_of
 from codehub.storage_job.pack import BUFFER, Packer
 from codehub.storage_job.protocol import Corrupted, StoreUnreachable, Tally, TryAgain, parse_request
 from codehub.storage_job.stores import Meta, open_pair
@@ -83,6 +84,41 @@ def test_a_stage_that_dies_fails_the_job(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         archive.store(target, meta, feed)
     assert list(folder.iterdir()) == []
+
+
+@dataclass
+class Forgetful:
+    """A store that takes everything, says so, and keeps less."""
+
+    kept: int = 0
+
+    def size(self) -> int | None:
+        return max(self.kept - 1, 0)
+
+    def content(self, most: int) -> bytes | None:
+        raise NotImplementedError
+
+    def chunks(self) -> Iterator[bytes]:
+        raise NotImplementedError
+
+    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+        self.kept = sum(map(len, chunks))
+
+
+def test_a_store_that_does_not_hold_what_was_sent_gets_no_meta() -> None:
+    target, meta = Forgetful(), Forgetful()
+    with pytest.raises(TryAgain, match="does not hold"):
+        archive.store(target, meta, lambda write: write(memoryview(b"x" * 5000)))
+    assert (target.kept > 0, meta.kept) == (True, 0)
+
+
+def test_attributes_that_cannot_be_read_are_not_held_to_be_none(tmp_path: Path) -> None:
+    """Only a file system that has none has none to keep."""
+    (tmp_path / "file").write_text("x")
+    fd = os.open(tmp_path / "file", os.O_PATH)  # with which they cannot be listed
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        xattrs_of(fd)
+    os.close(fd)
 
 
 @dataclass

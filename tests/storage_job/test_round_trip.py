@@ -11,10 +11,9 @@ import pytest
 import zstandard
 
 from codehub.storage_job.marker import ATTRIBUTE, Marker
-from codehub.storage_job.protocol import Exit
 from tests.storage_job.homes import make_nasty_home, snapshot
 from tests.storage_job.hostile import meta_of, squeezed
-from tests.storage_job.job import Store, done, restored_from, run
+from tests.storage_job.job import Store, done, restored_from
 
 
 @pytest.fixture
@@ -212,15 +211,3 @@ def test_without_extended_attributes_the_note_is_a_file(tmp_path: Path, store: S
         assert marker.read() == "op"
         marker.clear()
         assert marker.read() is None
-
-
-def test_an_unreadable_file_is_named(tmp_path: Path, store: Store) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "secret").write_text("x")
-    (home / "secret").chmod(0)
-    got = run(store.request("archive", home))
-    assert got.code == Exit.UNARCHIVABLE
-    assert "secret" in got.result["message"]

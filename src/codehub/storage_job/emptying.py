@@ -3,7 +3,9 @@
 import os
 import stat
 
-from .home import KEPT_XATTRS, OURS, Folder, mount_id, shown, walk
+from .closed import CHANGE
+from .home import KEPT_XATTRS, OURS, Folder, shown, walk
+from .mounts import mount_id
 from .protocol import TryAgain, Unarchivable
 
 
@@ -26,13 +28,11 @@ def empty_volume(root_fd: int) -> None:
 
 
 def _empty_folder(folder: Folder) -> None:
+    folder.unlock(CHANGE)
     with os.scandir(folder.fd) as found:
         names = [(item.name, item.is_dir(follow_symlinks=False)) for item in found]
     for name, is_folder in names:
         if is_folder:
-            # Its owner may have closed it; root is let in anyway, and a mode of its own is set by the restore.
-            if os.geteuid() and os.stat(name, dir_fd=folder.fd).st_mode & 0o700 != 0o700:
-                os.chmod(name, 0o700, dir_fd=folder.fd)
             folder.below.append(name)
         else:
             os.unlink(name, dir_fd=folder.fd)

@@ -7,9 +7,10 @@ and must be the same folder as before.
 import errno
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from .closed import READ, Loan, lend, lent, open_closed
 from .protocol import TryAgain, Unarchivable
 
 OPEN_FOLDERS = 64
@@ -27,14 +28,28 @@ class Folder:
     status: os.stat_result
     name: str = ""
     below: list[str] = field(default_factory=list)  # folders in it that are still to be entered
+    needs: int = 0  # what we, its owner, must be allowed while it is open
+    loan: Loan | None = None
 
     def is_open(self) -> bool:
         return self.fd >= 0
 
+    def unlock(self, needs: int) -> None:
+        """Until it is closed, use it even if we, its owner, may not. `status` is what it is like then."""
+        self.needs = needs
+        self.loan = lend(self.fd, needs)
+        if self.loan:
+            self.status = os.fstat(self.fd)
+
     def close(self) -> None:
-        if self.fd >= 0:
+        if self.fd < 0:
+            return
+        try:
+            if self.loan:
+                self.loan.end()
+        finally:
             os.close(self.fd)
-            self.fd = -1
+            self.fd, self.loan = -1, None
 
 
 def walk(root_fd: int, leave: Callable[[Folder, str], None] | None = None) -> Iterator[Folder]:
@@ -59,8 +74,9 @@ def walk(root_fd: int, leave: Callable[[Folder, str], None] | None = None) -> It
                 if leave and trail:
                     leave(trail[-1], here.name)
     finally:
-        for folder in trail:
-            folder.close()
+        with ExitStack() as closing:  # all of them, whatever becomes of one
+            for folder in trail:
+                closing.callback(folder.close)
 
 
 def _enter(parent: Folder, name: str) -> Folder:
@@ -74,9 +90,10 @@ def _leave(trail: list[Folder]) -> None:
     try:
         if trail and not trail[-1].is_open():
             parent = trail[-1]
-            parent.fd = os.open("..", FOLDER_FLAGS, dir_fd=here.fd)
+            parent.fd = opened("..", here.fd, FOLDER_FLAGS, parent.path)
             if not os.path.samestat(os.fstat(parent.fd), parent.status):
                 raise TryAgain(f"a folder was moved while it was read: {shown(parent.path)}")
+            parent.unlock(parent.needs)
     finally:
         here.close()
 
@@ -84,13 +101,20 @@ def _leave(trail: list[Folder]) -> None:
 def opened(name: str, folder: int, flags: int, path: bytes) -> int:
     """Open something of the home; what may be wrong with it is said with its name."""
     try:
-        return os.open(name, flags, dir_fd=folder)
+        try:
+            return os.open(name, flags, dir_fd=folder)
+        except PermissionError as error:
+            if error.errno == errno.EPERM and flags & os.O_NOATIME:  # only its owner may ask for that
+                return opened(name, folder, flags & ~os.O_NOATIME, path)
+            return open_closed(name, flags, folder)
     except PermissionError as error:
-        if flags & os.O_NOATIME:  # only its owner may ask for that
-            return opened(name, folder, flags & ~os.O_NOATIME, path)
-        raise Unarchivable(f"its owner may not read it (make it readable, or remove it): {shown(path)}") from error
+        raise unreadable(path) from error
     except OSError as error:
         raise TryAgain(f"changed while it was read: {shown(path)} ({error.strerror})") from error
+
+
+def unreadable(path: bytes) -> Unarchivable:
+    return Unarchivable(f"the home's user may not read it (make it readable, or remove it): {shown(path)}")
 
 
 def xattrs_of(fd: int) -> dict[bytes, bytes]:
@@ -101,13 +125,15 @@ def xattrs_of(fd: int) -> dict[bytes, bytes]:
         if error.errno != errno.ENOTSUP:
             raise
         return {}
-    return {os.fsencode(name): os.getxattr(fd, name) for name in names if name.startswith(KEPT_XATTRS)}
+    return {os.fsencode(name): _xattr_of(fd, name) for name in names if name.startswith(KEPT_XATTRS)}
 
 
-def mount_id(fd: int) -> str:
-    """Which mount a file was reached through: a subvolume of btrfs has its own device, but is no mount."""
-    lines = Path(f"/proc/self/fdinfo/{fd}").read_text().splitlines()
-    return next((line for line in lines if line.startswith("mnt_id")), "")
+def _xattr_of(fd: int, name: str) -> bytes:
+    try:
+        return os.getxattr(fd, name)
+    except PermissionError:  # an open file is not enough: who may not read may not read these
+        with lent(fd, READ):
+            return os.getxattr(fd, name)
 
 
 def shown(path: bytes) -> str:

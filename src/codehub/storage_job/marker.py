@@ -6,11 +6,9 @@ outside the home if the request names one; else there is none, and a job that is
 
 import errno
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from .closed import READ, WRITE, lent
 from .folder import sync_folder
 
 ATTRIBUTE = "user.codehub.restored-by"
@@ -26,7 +24,8 @@ class Marker:
 
     def read(self) -> str | None:
         try:
-            return os.getxattr(self._root, ATTRIBUTE).decode(errors="replace")
+            with lent(self._root, READ):  # its owner may have closed it, and attributes are for who may read and write
+                return os.getxattr(self._root, ATTRIBUTE).decode(errors="replace")
         except OSError:
             pass
         try:
@@ -37,7 +36,7 @@ class Marker:
     def clear(self) -> None:
         """Before anything else changes: from here on the volume is not complete."""
         try:
-            with writable(self._root):
+            with lent(self._root, WRITE):
                 os.removexattr(self._root, ATTRIBUTE)
             os.fsync(self._root)
         except OSError as error:
@@ -50,7 +49,7 @@ class Marker:
     def write(self, op_id: str) -> None:
         """After everything else is on the disk."""
         try:
-            with writable(self._root):
+            with lent(self._root, WRITE):
                 os.setxattr(self._root, ATTRIBUTE, op_id.encode())
         except OSError as error:
             if error.errno not in _NO_ATTRIBUTES:
@@ -69,17 +68,3 @@ class Marker:
             os.fsync(file.fileno())
         beside.replace(self._path)
         sync_folder(self._path.parent)
-
-
-@contextmanager
-def writable(folder: int) -> Iterator[None]:
-    """Its owner may have closed it to himself, and only who may write may change attributes. Root always may."""
-    status = os.fstat(folder)
-    closed = os.geteuid() == status.st_uid != 0 and not status.st_mode & 0o200
-    if closed:
-        os.fchmod(folder, stat.S_IMODE(status.st_mode) | 0o200)
-    try:
-        yield
-    finally:
-        if closed:
-            os.fchmod(folder, stat.S_IMODE(status.st_mode))

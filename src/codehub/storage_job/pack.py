@@ -10,10 +10,13 @@ silent corruption, and no instance runs while a job does.
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
+from .closed import LOOK, READ
 from .holes import extents
-from .home import OURS, Folder, mount_id, opened, shown, walk, xattrs_of
+from .home import OURS, Folder, opened, shown, unreadable, walk, xattrs_of
+from .mounts import has_mounts, mount_id
 from .protocol import Tally, TryAgain, Unarchivable
 from .tarformat import (
     END,
@@ -30,6 +33,7 @@ from .tarformat import (
 )
 
 BUFFER = 1 << 20
+NO_XATTRS: Mapping[bytes, bytes] = MappingProxyType({})
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOATIME
 
 
@@ -46,6 +50,7 @@ class Packer:
         self._linked: dict[tuple[int, int], bytes] = {}
         self._device = os.fstat(root_fd).st_dev
         self._mount = mount_id(root_fd)
+        self._has_mounts = has_mounts(root_fd)
 
     def pack(self) -> None:
         for folder in walk(self._root):
@@ -57,12 +62,11 @@ class Packer:
         xattrs = xattrs_of(folder.fd)
         if not folder.path:
             xattrs = {key: value for key, value in xattrs.items() if not key.startswith(OURS)}
-        entry = _entry(folder.path or b"./", FOLDER, folder.status)
-        entry.xattrs = xattrs
-        self._describe(entry)
+        self._describe(_entry(folder.path or b"./", FOLDER, folder.status, xattrs=xattrs))
         if self._is_mounted(folder.fd, folder.status):
             self.left_out += 1
             return
+        folder.unlock(LOOK)
         with os.scandir(folder.fd) as found:
             for item in found:
                 if item.is_file(follow_symlinks=False):
@@ -83,7 +87,7 @@ class Packer:
             raise TryAgain(f"changed while it was read: {shown(path)}")
 
     def _is_mounted(self, fd: int, status: os.stat_result) -> bool:
-        return status.st_dev != self._device and mount_id(fd) != self._mount
+        return (self._has_mounts or status.st_dev != self._device) and mount_id(fd) != self._mount
 
     def _other(self, folder: Folder, name: str) -> None:
         path = folder.path + os.fsencode(name)
@@ -96,6 +100,8 @@ class Packer:
                 self._describe(_entry(path, FIFO, status))
             else:
                 self.left_out += 1
+        except PermissionError as error:
+            raise unreadable(path) from error
         except OSError as error:
             raise TryAgain(f"changed while it was read: {shown(path)} ({error.strerror})") from error
 
@@ -114,23 +120,24 @@ class Packer:
                 if first is not path:
                     self._describe(_entry(path, HARD_LINK, status, link=first))
                     return
-            self._content(fd, path, status)
+            xattrs = xattrs_of(fd)
+            if not status.st_mode & READ:  # a loan for reading them shows in its times
+                status = os.fstat(fd)
+            self._content(fd, _entry(path, FILE, status, size=status.st_size, xattrs=xattrs), status)
             self._must_be_unchanged(fd, status, path)
         except OSError as error:
             raise TryAgain(f"could not be read: {shown(path)} ({error.strerror})") from error
         finally:
             os.close(fd)
 
-    def _content(self, fd: int, path: bytes, status: os.stat_result) -> None:
-        size = status.st_size
-        entry = _entry(path, FILE, status, size=size)
-        entry.xattrs = xattrs_of(fd)
+    def _content(self, fd: int, entry: Entry, status: os.stat_result) -> None:
+        size = entry.size
         if status.st_blocks * 512 < size:
             pieces = extents(fd, size)
             if pieces != [(0, size)]:
                 return self._sparse(fd, entry, pieces)
         self._describe(entry)
-        self._copy(fd, size, path)
+        self._copy(fd, size, entry.name)
         return self._put(bytes(padding(size)))
 
     def _sparse(self, fd: int, entry: Entry, pieces: list[tuple[int, int]]) -> None:
@@ -183,6 +190,14 @@ class Packer:
             self._used = 0
 
 
-def _entry(path: bytes, kind: bytes, status: os.stat_result, *, size: int = 0, link: bytes = b"") -> Entry:
+def _entry(
+    path: bytes,
+    kind: bytes,
+    status: os.stat_result,
+    *,
+    size: int = 0,
+    link: bytes = b"",
+    xattrs: Mapping[bytes, bytes] = NO_XATTRS,
+) -> Entry:
     mode = stat.S_IMODE(status.st_mode)
-    return Entry(path, kind, mode, status.st_uid, status.st_gid, size, status.st_mtime_ns, link)
+    return Entry(path, kind, mode, status.st_uid, status.st_gid, size, status.st_mtime_ns, link, xattrs)

@@ -4,9 +4,10 @@ Pure functions. Every header is held to be hostile: whatever is not understood c
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from .protocol import Corrupted
-from .tarformat import FILE, MAGIC_SUM, NANO, TAIL, XATTR, Entry
+from .tarformat import FILE, NANO, XATTR, Entry, byte_sum
 
 RECORDS = 20_000  # of one entry: the kernel lists at most 64 KB of names of attributes
 _OLD_KINDS = {b"\0": FILE, b"7": FILE}
@@ -21,13 +22,12 @@ def parse(block: bytes, extra: Mapping[bytes, bytes]) -> Entry:
     kind = block[156:157]
     link = _text(block[157:257]) if block[157] else b""
     try:
+        mode, uid, gid = _owner(block[100:124])
         try:  # a plain number in each field, as nearly always
-            mode, uid, gid = int(block[100:107], 8), int(block[108:115], 8), int(block[116:123], 8)
             size, seconds = int(block[124:135], 8), int(block[136:147], 8)
         except ValueError:
-            mode, uid, gid = number(block[100:108]), number(block[108:116]), number(block[116:124])
             size, seconds = number(block[124:136]), number(block[136:148])
-        entry = Entry(name, _OLD_KINDS.get(kind, kind), mode & 0o7777, uid, gid, size, seconds * NANO, link)
+        entry = Entry(name, _OLD_KINDS.get(kind, kind), mode, uid, gid, size, seconds * NANO, link)
         if block[345] and block[257:263] == b"ustar\0":
             entry.name = _text(block[345:500]) + b"/" + name
         if extra:
@@ -43,6 +43,11 @@ def parse(block: bytes, extra: Mapping[bytes, bytes]) -> Entry:
     ):
         raise Corrupted(f"an entry's header holds an impossible number: {entry.name!r}")
     return entry
+
+
+@lru_cache(256)  # a home has few of them
+def _owner(fields: bytes) -> tuple[int, int, int]:
+    return number(fields[:8]) & 0o7777, number(fields[8:16]), number(fields[16:])
 
 
 def _apply(entry: Entry, extra: Mapping[bytes, bytes]) -> None:
@@ -90,12 +95,7 @@ def check_sum(block: bytes) -> None:
         said = number(block[148:156])
     except ValueError:
         said = -1
-    if block.endswith(TAIL):  # ours: most of it is zeros, which add nothing and take long to add
-        names = sum(block[:100].rstrip(b"\0")) + sum(block[157:257].rstrip(b"\0"))
-        total = names + sum(block[100:148]) + block[156] + MAGIC_SUM
-    else:
-        total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
-    if total != said:
+    if byte_sum(block[:256]) + byte_sum(block[256:]) - byte_sum(block[148:156]) + 8 * ord(" ") != said:
         raise Corrupted("a header's checksum is wrong")
 
 
@@ -128,6 +128,6 @@ def parse_name(raw: bytes) -> bytes:
         raise Corrupted("an entry without a name")
     # One search finds every empty, "." and ".." component; absolute paths begin with an empty one.
     wrapped = b"/" + name + b"/"
-    if b"//" in wrapped or b"/./" in wrapped or b"/../" in wrapped or b"\0" in wrapped:
+    if b"//" in wrapped or b"\0" in wrapped or (b"/." in wrapped and (b"/./" in wrapped or b"/../" in wrapped)):
         raise Corrupted(f"an entry leads out of the home: {raw[:200]!r}")
     return name

@@ -208,12 +208,13 @@ class Unpacker:
         return at
 
     def _begin_folder(self, entry: Entry) -> None:
-        self._folders.append(entry)
         if entry.name:
+            self._folders.append(entry)
             self._creator.folder(entry)
         elif self._has_root:
             raise Corrupted("the root is there twice")
         else:
+            self._folders.insert(0, entry)  # finished last, wherever it is: it may be closed to ourselves then
             self._has_root = True
 
     def _begin_file(self, entry: Entry, at: int, end: int, items: list[Item]) -> int:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .closed import open_closed
 from .home import FOLDER_FLAGS
 from .protocol import TryAgain
 
@@ -22,7 +23,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 def opened_volume(directory: str, seconds: float = LOCK_SECONDS) -> Iterator[int]:
     """Its root as an open folder, ours alone; TryAgain if another job has it for longer than this."""
     try:
-        root = os.open(directory, FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        root = _open(directory, FOLDER_FLAGS & ~os.O_NOFOLLOW)
     except OSError as error:
         raise TryAgain(f"the volume cannot be opened: {error.strerror}") from error
     try:
@@ -30,6 +31,13 @@ def opened_volume(directory: str, seconds: float = LOCK_SECONDS) -> Iterator[int
         yield root
     finally:
         os.close(root)
+
+
+def _open(directory: str, flags: int) -> int:
+    try:
+        return os.open(directory, flags)
+    except PermissionError:  # also a home that its owner closed
+        return open_closed(directory, flags)
 
 
 def _lock(root: int, seconds: float) -> None:
