@@ -11,12 +11,16 @@ from codehub.signals import throttle
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.throttle import LoginThrottle
 
+FIRST = 30  # long enough for a slow machine
 HOME, AWAY = "192.0.2.1", "198.51.100.1"
+
+
+SLOW = pytest.approx(FIRST, abs=10)
 
 
 @pytest.fixture
 async def counting(redis: Redis) -> LoginThrottle:
-    return LoginThrottle(redis)
+    return LoginThrottle(redis, first_delay=FIRST)
 
 
 @pytest.fixture
@@ -24,7 +28,7 @@ async def redis_away() -> AsyncIterator[LoginThrottle]:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # nobody listens
         async with open_redis(f"redis://127.0.0.1:{closed.getsockname()[1]}") as client:
-            yield LoginThrottle(client)
+            yield LoginThrottle(client, first_delay=FIRST)
 
 
 @pytest.fixture(params=["Redis answers", "Redis is away"])
@@ -55,23 +59,33 @@ async def no_waiting(redis: Redis) -> None:
 
 async def test_from_the_fifth_failure_on(either: LoginThrottle) -> None:
     await fail(either, 5)
-    assert await waits(either, "ada", HOME) == 1
+    assert await waits(either, "ada", HOME) == SLOW
 
 
 async def test_delays_double_up_to_a_cap(counting: LoginThrottle, redis: Redis) -> None:
     await fail(counting, 4)
     delays = []
-    for _ in range(14):
+    for _ in range(8):
         await fail(counting, 1)
         delays.append(await waits(counting, "ada", HOME))
         await no_waiting(redis)
-    assert delays == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900, 900]
+    assert delays == pytest.approx([30, 60, 120, 240, 480, 900, 900, 900], abs=10)
+
+
+async def test_the_fifth_failure_costs_a_second(redis: Redis) -> None:
+    each = LoginThrottle(redis)
+    await fail(each, 5)
+    now, _ = await redis.time()
+    for key in await redis.keys("codehub:login:*"):
+        until = float(await redis.hget(key, "until") or 0)
+        assert until - now <= 2, "a second, and what the clock has gone on"
+        assert until - now > -10
 
 
 async def test_a_refused_attempt_makes_it_no_longer(counting: LoginThrottle) -> None:
     await fail(counting, 5)
     for _ in range(20):
-        assert await waits(counting, "ada", HOME) == 1
+        assert await waits(counting, "ada", HOME) == SLOW
 
 
 async def test_many_at_once_gain_nothing(counting: LoginThrottle) -> None:
@@ -82,21 +96,21 @@ async def test_many_at_once_gain_nothing(counting: LoginThrottle) -> None:
 async def test_it_counts_per_user_whatever_the_address(counting: LoginThrottle) -> None:
     for number in range(5):
         await fail(counting, 1, address=f"203.0.113.{number}")
-    assert await waits(counting, "Ada", AWAY) == 1
+    assert await waits(counting, "Ada", AWAY) == SLOW
     assert await waits(counting, "bob", AWAY) == 0
 
 
 async def test_it_counts_per_address_whatever_the_user(counting: LoginThrottle) -> None:
     for number in range(5):
         await fail(counting, 1, username=f"user-{number}")
-    assert await waits(counting, "ada", HOME) == 1
+    assert await waits(counting, "ada", HOME) == SLOW
     assert await waits(counting, "ada", AWAY) == 0
 
 
 async def test_an_address_is_what_one_machine_is_given(counting: LoginThrottle) -> None:
     for number in range(5):
         await fail(counting, 1, username=f"user-{number}", address=f"2001:db8::{number}")
-    assert await waits(counting, "ada", "2001:db8::ffff:1") == 1
+    assert await waits(counting, "ada", "2001:db8::ffff:1") == SLOW
     assert await waits(counting, "ada", "2001:db8:0:1::1") == 0
 
 
@@ -117,16 +131,16 @@ async def test_a_browser_that_is_known_is_not_kept_out_by_others(counting: Login
     await counting.succeeded(await counting.begin("ada", HOME), "a browser")
     for number in range(5):
         await fail(counting, 1, address=f"203.0.113.{number}")
-    assert await waits(counting, "ada", HOME) == 1
+    assert await waits(counting, "ada", HOME) == SLOW
     assert await waits(counting, "ada", HOME, "a browser") == 0
-    assert await waits(counting, "ada", HOME, "another browser") == 1
+    assert await waits(counting, "ada", HOME, "another browser") == SLOW
 
 
 async def test_a_known_browser_is_known_for_its_user_and_has_a_limit_too(counting: LoginThrottle) -> None:
     await counting.succeeded(await counting.begin("eve", HOME), "a browser")
     await fail(counting, 5)
-    assert await waits(counting, "ada", HOME, "a browser") == 1, "eve's browser is no key to ada's account"
-    assert [await waits(counting, "eve", HOME, "a browser") for _ in range(6)] == [0, 0, 0, 0, 0, 1]
+    assert await waits(counting, "ada", HOME, "a browser") == SLOW, "eve's browser is no key to ada's account"
+    assert [await waits(counting, "eve", HOME, "a browser") for _ in range(6)] == [0, 0, 0, 0, 0, SLOW]
 
 
 async def test_a_right_password_is_forgiven(either: LoginThrottle) -> None:
@@ -134,14 +148,14 @@ async def test_a_right_password_is_forgiven(either: LoginThrottle) -> None:
     await either.succeeded(await either.begin("ada", HOME))
     assert [await waits(either, "ada", AWAY) for _ in range(4)] == [0, 0, 0, 0], "the user starts over"
     assert [await waits(either, name, HOME) for name in ("bob", "carl")] == [0, 0]
-    assert await waits(either, "dora", HOME) == 1, "what failed from there is not forgotten by one success"
+    assert await waits(either, "dora", HOME) == SLOW, "what failed from there is not forgotten by one success"
 
 
 async def test_an_outage_in_the_middle_is_nobodys_failure(either: LoginThrottle) -> None:
     for _ in range(10):
         await either.forgive(await either.begin("ada", HOME))
     await fail(either, 5)
-    assert await waits(either, "ada", HOME) == 1
+    assert await waits(either, "ada", HOME) == SLOW
 
 
 async def test_what_is_counted_is_forgotten_in_time_and_holds_no_name(counting: LoginThrottle, redis: Redis) -> None:

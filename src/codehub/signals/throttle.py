@@ -32,7 +32,8 @@ DEVICE_SECONDS = 90 * 24 * 3600
 _PREFIX = "codehub:login:"
 _MOST_IN_MEMORY = 10_000
 
-# KEYS: counters. ARGV: FREE, MEMORY_SECONDS, then a cap for each. The seconds to wait; "0" is charged and may go on.
+# KEYS: counters. ARGV: FREE, MEMORY_SECONDS, the first delay, then a cap for each counter. Returns the seconds to wait;
+# with "0" the attempt is charged and may go on.
 _CHARGE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -44,7 +45,7 @@ if wait > 0 then return tostring(wait) end
 for i, key in ipairs(KEYS) do
     local count = redis.call('HINCRBY', key, 'count', 1)
     if count > tonumber(ARGV[1]) then
-        local delay = math.min(2 ^ math.min(count - ARGV[1] - 1, 30), tonumber(ARGV[i + 2]))
+        local delay = math.min(ARGV[3] * 2 ^ math.min(count - ARGV[1] - 1, 30), tonumber(ARGV[i + 3]))
         redis.call('HSET', key, 'until', string.format('%.6f', now + delay))
     end
     redis.call('EXPIRE', key, ARGV[2])
@@ -78,10 +79,11 @@ class _Counter:
 
 
 class LoginThrottle:
-    """One per process."""
+    """One per process. `first_delay` is what the fifth failure costs, in seconds."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, *, first_delay: float = 1.0) -> None:
         self._client = client
+        self._first_delay = first_delay
         self._charge = client.register_script(_CHARGE)
         self._forgive = client.register_script(_FORGIVE)
         self._own: dict[str, _Counter] = {}  # counts while Redis is away
@@ -142,7 +144,7 @@ class LoginThrottle:
         keys, caps = [key for key, _ in attempt.charged], [cap for _, cap in attempt.charged]
         try:
             with answering():
-                return float(await self._charge(keys, [FREE, MEMORY_SECONDS, *caps]))
+                return float(await self._charge(keys, [FREE, MEMORY_SECONDS, self._first_delay, *caps]))
         except Unavailable as error:
             log.warning("failed logins are counted by this process alone", cause=str(error))
             return self._charge_own(attempt)
@@ -159,7 +161,7 @@ class LoginThrottle:
         for counter, cap in counters:
             counter.count, counter.last = counter.count + 1, now
             if counter.count > FREE:
-                counter.until = now + min(2.0 ** min(counter.count - FREE - 1, 30), cap)
+                counter.until = now + min(self._first_delay * 2.0 ** min(counter.count - FREE - 1, 30), cap)
         return 0.0
 
 
