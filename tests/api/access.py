@@ -11,8 +11,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from codehub.metrics import Metrics
-from codehub.web.api.answers import COMMON
-from codehub.web.app import ROUTERS, create_app
+from codehub.web.app import create_app, include_api
 
 
 class Who(StrEnum):
@@ -106,8 +105,7 @@ people and says what to do, `code` is stable and for programs.
 def application() -> FastAPI:
     """Only to be looked at: it has nothing to work with."""
     app = create_app({}, Metrics())
-    for router in ROUTERS:
-        app.include_router(router, prefix="/api/v1", responses=COMMON)
+    include_api(app)
     return app
 
 

@@ -16,19 +16,16 @@ from codehub.metrics import Metrics
 from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
 from codehub.web import errors
-from codehub.web.api import admin, events, images, oidc, session, tokens, users, workspaces
-from codehub.web.api.answers import COMMON
+from codehub.web.api import admin, answers, events, images, oidc, session, tokens, users, workspaces
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, look_at
 
 # Of web/api.
+_ACCOUNTS = (session.router, oidc.router, tokens.router, users.router)
 ROUTERS: tuple[APIRouter, ...] = (
-    session.router,
-    oidc.router,
-    tokens.router,
-    users.router,
+    *_ACCOUNTS,
     images.router,
     workspaces.router,
     admin.router,
@@ -70,8 +67,7 @@ def create_app(
     if context is not None:
         app.state.throttle = LoginThrottle(context.redis)
         app.state.provider = Provider(context.settings.oidc)
-    for router in ROUTERS if context is not None else ():
-        app.include_router(router, prefix="/api/v1", responses=COMMON)
+        include_api(app)
     app.add_middleware(BodyLimit)
     app.middleware("http")(_observe)
     errors.install(app)
@@ -82,6 +78,13 @@ def create_app(
     app.add_api_route("/metrics", metrics_page, include_in_schema=False)
     app.add_api_route("/", first_page, response_class=HTMLResponse, include_in_schema=False)
     return app
+
+
+def include_api(app: FastAPI) -> None:
+    """Every route of the API, and the errors that it may answer with."""
+    for router in ROUTERS:
+        more = answers.errors(404, 409, 429) if router in _ACCOUNTS else {}
+        app.include_router(router, prefix="/api/v1", responses=answers.COMMON | more)
 
 
 async def healthz() -> str:
