@@ -42,7 +42,7 @@ TRAPS = {
             Edit("model.suspicion", "volume.incarnation == home.incarnation and home.uid in (None, volume.uid)", "volume.incarnation == home.incarnation"),
             Edit("drivers.memory.world", "        if volume is None:\n            raise Refused(f\"There is no volume of {workspace_id}.\")", "        if volume is None:\n            volume = self.volumes[workspace_id] = Volume(ref.incarnation, ref.uid or '')"),
         ),
-        losses=0.1,
+        losses=0.3,
     ),
     6: Bug(
         "the result of a restore completes another one",

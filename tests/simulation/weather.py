@@ -69,11 +69,11 @@ class Weather:
         focused = bool(self.verbs)
         kinds: list[tuple[int, Callable[[], None]]] = [
             (40 if focused else 8, self._verb),
-            (20 if focused else 3, self._land),
-            (8 if focused else 1, self._hold),
             (2, self._store_verb), (2, self._engine_out), (2, self._store_out), (2, self._listing),
-            (1, self._slow_listing), (3, self._job), (2, self._start), (3, self._death), (1, self._database_out),
-            (1, self._redis_lost),
+            (1, self._slow_listing), (3, self._job), (2, self._start), (3, self._death),
+            (8 if focused else 1, self._hold),
+            (1, self._database_out), (1, self._redis_lost),
+            (20 if focused else 3, self._land),
         ]  # fmt: skip
         self.rng.choices([what for _, what in kinds], [weight for weight, _ in kinds])[0]()
 
