@@ -17,10 +17,7 @@ import zstandard
 
 from codehub.drivers.archives import ArchiveStore
 from codehub.drivers.docker import spec as bodies
-from codehub.drivers.ide import AllowList
-from codehub.drivers.process import ProcessDriver
 from codehub.drivers.process.layout import Layout
-from codehub.drivers.process.machine import Options
 from codehub.model.observation import ArchiveSeen
 from codehub.model.workspace import ArchiveKey, InstanceBackend, StorageBackend, WorkspaceId
 from tests.contract.s3 import ACCESS_KEY, SECRET_KEY, S3Server
@@ -28,7 +25,6 @@ from tests.crash.writes import keep_account
 from tests.db.support import add_user
 from tests.embedded.support import processes_at
 from tests.lab.docker import Lab, new_installation
-from tests.support import eventually
 
 IMAGE = "test"
 USERS_EACH = 64
@@ -78,20 +74,6 @@ class Processes:
         folders = (layout.homes, layout.instances, layout.jobs, layout.sockets)
         found = [str(path) for folder in folders for path in folder.iterdir()]
         return found + [f"process: {each}" for each in self.processes()]
-
-    def trash(self) -> list[str]:
-        """What the next start does not remove: drafts are left until they are old."""
-        options = Options(root=self.data_dir / "workspaces", users=self.users, network="none")
-        driver = ProcessDriver.open(options, AllowList.of([IMAGE]), self.data_dir / "ide", lambda _: None)  # type: ignore[arg-type,return-value]
-        driver.close()
-        trash = Layout(options.root).trash
-
-        def graves() -> list[str]:
-            return [path.name for path in trash.iterdir() if not path.name.startswith("new-")]
-
-        with suppress(AssertionError):
-            eventually(lambda: not graves(), "the trash is emptied")
-        return graves()
 
     def processes(self) -> list[str]:
         """Everything alive that belongs to a workspace or a job of this installation."""

@@ -56,6 +56,12 @@ class Pair:
         assert (await self.leadership())[1] == self.standby.pid
         return time.monotonic() - since
 
+    async def is_frozen(self, who: Coordinator) -> None:
+        async def frozen() -> bool:
+            return who.is_frozen
+
+        await eventually_async(frozen, f"{who.name} is frozen", GENEROUS_SECONDS)
+
     async def in_the_middle(self, operation: Operation) -> Workspace:
         return await self.somebody.until(lambda row: row.status.operation is operation, f"{operation} has begun")
 
@@ -67,19 +73,21 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(folder: Path, database: str, redis: str, nursery: Nursery, **leader_points: str) -> AsyncIterator[Pair]:
+async def pair(
+    folder: Path, database: str, redis: str, nursery: Nursery, freeze_at: str | None = None, then_at: str | None = None
+) -> AsyncIterator[Pair]:
     """The leader leads, the standby stands by, and a workspace runs with a large file in its home."""
     async with (
         process_site(folder, database, redis) as site,
         person(site) as somebody,
         await psycopg.AsyncConnection.connect(database, autocommit=True) as owner,
     ):
-        leader = await nursery.start(site.environment, folder / "leader.log", **leader_points)
+        leader = await nursery.start(site.environment, folder / "leader.log", freeze_at=freeze_at)
         standby = leader
         try:
             await somebody.create()
             await somebody.becomes(Phase.RUNNING)
-            standby = await nursery.start(site.environment, folder / "standby.log")
+            standby = await nursery.start(site.environment, folder / "standby.log", freeze_at=then_at)
             both = Pair(site, leader, standby, somebody, owner)
             await both.says(standby, "this one stands by")
             await somebody.write("notes/first.bin", SIZE)
@@ -161,10 +169,7 @@ async def test_frozen_right_before_it_acts(
         await both.somebody.get(Desired.STANDBY)
         await both.somebody.wish(Desired.ARCHIVED)
 
-        async def frozen() -> bool:
-            return both.leader.is_frozen
-
-        await eventually_async(frozen, f"it is frozen {where}", GENEROUS_SECONDS)
+        await both.is_frozen(both.leader)
         at = time.monotonic()
         tell(f"frozen {where}: {await both.takes_over(epoch, at):.2f} s to the new leader")
         await both.somebody.becomes(Phase.ARCHIVED)
@@ -175,6 +180,30 @@ async def test_frozen_right_before_it_acts(
         await both.says(both.leader, "this one stands by")
         assert await both.somebody.endpoint() == before
         assert await both.somebody.read("second.bin") == both.somebody.files["second.bin"]
+        await both.somebody.delete()
+
+
+async def test_a_write_of_an_earlier_leadership_is_refused(
+    folder: Path, database: str, server_redis: str, nursery: Nursery
+) -> None:
+    """The row is still as it was when the write was decided on: only the epoch tells that it is too late.
+
+    A write that was sent and not committed holds a new leader off, until the database ends the sleeper's transaction.
+    """
+    late, raised = "before COMMIT of statuses.RECORD [STANDBY/NONE→STANDBY/ARCHIVING]", "after leadership._BUMP"
+    async with pair(folder, database, server_redis, nursery, late, raised) as both:
+        await both.somebody.get(Desired.STANDBY)
+        await both.somebody.wish(Desired.ARCHIVED)
+        await both.is_frozen(both.leader)
+        await both.is_frozen(both.standby)
+        both.leader.signal(signal.SIGCONT)
+        await both.says(both.leader, "leadership ended")
+        row = await both.somebody.look()
+        assert row is not None
+        assert (row.status.phase, row.status.operation) == (Phase.STANDBY, Operation.NONE)
+        both.standby.signal(signal.SIGCONT)
+        await both.somebody.becomes(Phase.ARCHIVED)
+        await restored(both)
         await both.somebody.delete()
 
 
