@@ -91,10 +91,14 @@ async def open_session(conn: Connection, config: AccountConfig, user: UserRow, c
 
 
 async def _refuse(pool: Pool, user: UserRow | None, client: Client) -> None:
+    """Whether there is such a user or not, the same is done, and so takes as long.
+
+    A name that is nobody's is not recorded: it may be a password in the wrong field.
+    """
     log.info("a login failed", address=client.address)
-    if user is not None:  # a name that is nobody's may be a password in the wrong field
-        async with connection(pool) as conn:
-            await audit.record(conn, None, "session.login_failed", user=user.id, address=client.address)
+    async with connection(pool) as conn:
+        known = user.id if user is not None else None
+        await audit.record(conn, None, "session.login_failed", user=known, address=client.address)
     raise _wrong()
 
 

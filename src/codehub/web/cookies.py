@@ -9,7 +9,10 @@ from starlette.requests import HTTPConnection
 
 PLAIN = "codehub_session"
 SECURE = f"__Host-{PLAIN}"
-SESSION_COOKIES = (PLAIN, SECURE)  # neither may ever reach a workspace
+FLOW = "codehub_oidc"  # a login that went to an OpenID provider
+SECURE_FLOW = f"__Host-{FLOW}"
+DEVICE = "codehub_device"  # a browser that was logged in with before
+OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE)  # none of them may ever reach a workspace
 
 
 def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:

@@ -10,14 +10,13 @@ from codehub.services.provider import Provider
 from codehub.signals.flows import SECONDS, RedisFlows
 from codehub.web.api.session import client_of, end_previous
 from codehub.web.context import InContext
-from codehub.web.cookies import set_cookie, set_session, value_of
+from codehub.web.cookies import FLOW, SECURE_FLOW, set_cookie, set_session, value_of
 from codehub.web.csrf import is_secure, own_origin
 from codehub.web.redirects import local_path
 
 router = APIRouter(tags=["session"])
 
 CALLBACK = "/api/v1/login/oidc/callback"
-_FLOW = "codehub_oidc"
 
 Text = Annotated[str | None, Query(max_length=4000)]
 
@@ -73,4 +72,4 @@ def provider_of(request: Request) -> Provider:
 
 
 def _flow_name(*, secure: bool) -> str:
-    return f"__Host-{_FLOW}" if secure else _FLOW
+    return SECURE_FLOW if secure else FLOW

@@ -16,12 +16,11 @@ from codehub.services.passwords import LONGEST
 from codehub.signals.throttle import DEVICE_SECONDS, LoginThrottle
 from codehub.web.auth import CurrentActor, SessionActor
 from codehub.web.context import Context, InContext
-from codehub.web.cookies import end_session, session_of, set_cookie, set_session, value_of
+from codehub.web.cookies import DEVICE, end_session, session_of, set_cookie, set_session, value_of
 from codehub.web.csrf import check_same_origin, client_address, is_secure
 
 router = APIRouter(tags=["session"])
 
-DEVICE = "codehub_device"
 LOGIN_PATH = "/api/v1/login"
 
 Password = Annotated[str, Field(max_length=LONGEST)]
