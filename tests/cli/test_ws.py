@@ -44,9 +44,9 @@ def test_the_whole_life_of_a_workspace(shell: Shell, site: Site) -> None:
     assert "thesis was made" in done.err
     for verb, words in (
         ("start", "thesis is running."),
-        ("stop", "thesis is standby."),
+        ("stop", "thesis is stopped."),
         ("archive", "thesis is archived."),
-        ("restore", "thesis is standby."),
+        ("restore", "thesis is stopped."),
     ):
         done = shell.ok("ws", verb, "thesis", "--wait")
         assert done.out == f"{words}\n"
@@ -76,7 +76,7 @@ def test_wishes_that_came_true_already_are_done_at_once(shell: Shell) -> None:
 def test_a_workspace_that_is_busy_is_waited_for_by_whoever_waits(shell: Shell, site: Site) -> None:
     identity = made(shell, "busy", "--state", "archived")
     shell.ok("ws", "start", identity)
-    assert shell.ok("ws", "stop", identity, "--wait").out == "busy is standby.\n"
+    assert shell.ok("ws", "stop", identity, "--wait").out == "busy is stopped.\n"
 
 
 def test_json_is_all_there_is_on_standard_output(shell: Shell) -> None:
@@ -181,7 +181,7 @@ WRONG = [
     (["ws", "rename", "nothing", "x"], 3, "nothing"),
     (["ws", "open", "nothing"], 3, "nothing"),
     (["ws", "logs", "nothing"], 3, "nothing"),
-    (["ws", "logs", "nothing", "--lines", "many"], 2, "many"),
+    (["ws", "logs", "nothing", "--lines", "many"], 2, "--lines"),
     (["ws", "history", "nothing"], 3, "nothing"),
     (["ws", "history", "nothing", "--limit", "0"], 2, "--limit"),
     (["ws", "keep-awake", "nothing"], 3, "nothing"),
@@ -219,7 +219,7 @@ def test_deleting_asks_and_says_what_is_lost(shell: Shell) -> None:
 
 def test_a_token_that_may_only_read(shell: Shell, site: Site) -> None:
     token = site.token(scope=Scope.READ)
-    assert shell.ok("ws", "list", CODEHUB_TOKEN=token)
+    shell.ok("ws", "list", CODEHUB_TOKEN=token)
     done = shell("ws", "create", "x", CODEHUB_TOKEN=token)
     assert done.code == 5
     assert "may only read" in done.line

@@ -5,6 +5,7 @@ here, if one does. `--remote` looks at the server that commands speak to. It cha
 """
 
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from codehub.cli.checks.finding import Finding
     from codehub.config import Settings
 
+_COLUMNS = 80 - 11  # what the mark and the gaps leave
 _MARKS = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
 
 
@@ -85,15 +87,24 @@ async def _dependencies(settings: "Settings", path: "Path", *, own_servers: bool
     return found + await backends.backends(settings, path)
 
 
+def _folded(text: str, columns: int) -> list[str]:
+    """In a pipe lines are whole."""
+    if not sys.stdout.isatty():
+        return [text]
+    return textwrap.wrap(text, columns, subsequent_indent="  " if text.startswith("→") else "", break_long_words=False)
+
+
 def _print(findings: "list[Finding]") -> None:
     """A line each; what to do is set below it."""
     width = max(len(one.check) for one in findings)
     colours = {"ok": "green", "warning": "yellow", "failed": "red"} if sys.stdout.isatty() else {}
     for one in findings:
         mark = typer.style(f"{_MARKS[one.state]:<7}", fg=colours.get(one.state))
-        typer.echo(f"{mark}  {one.check:<{width}}  {one.detail}")
-        if one.advice:
-            typer.echo(f"{'':<7}  {'':<{width}}  → {one.advice}")
+        lines = _folded(one.detail, _COLUMNS - width)
+        lines += _folded(f"→ {one.advice}", _COLUMNS - width) if one.advice else []
+        typer.echo(f"{mark}  {one.check:<{width}}  {lines[0]}")
+        for line in lines[1:]:
+            typer.echo(f"{'':<7}  {'':<{width}}  {line}")
     wrong = sum(one.state == "failed" for one in findings)
     weak = sum(one.state == "warning" for one in findings)
     if wrong or weak:

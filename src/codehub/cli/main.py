@@ -167,7 +167,9 @@ def _usage(error: BaseException) -> None:
         typer.echo(message, err=True)
         sys.exit(Exit.USAGE)
     path = context.command_path if context is not None else "codehub"
-    _fail([f"{' '.join(message.split())} See: {path} --help"], Exit.USAGE)
+    message = " ".join(message.split())
+    message += "" if message.endswith((".", "?", "!")) else "."
+    _fail([f"{message} See: {path} --help"], Exit.USAGE)
 
 
 def _fail(lines: list[str], exit_code: int) -> None:

@@ -1,5 +1,6 @@
 """How people name things: by id, by the beginning of an id, or by name. What could mean several is refused."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
@@ -52,8 +53,10 @@ def matching(text: str, things: Iterable[T], id_of: Callable[[T], str], name_of:
     return named or [one for one in everything if text and id_of(one).startswith(text.lower())]
 
 
-def short_ids(ids: Sequence[str], least: int = 8) -> list[str]:
-    """As short as they can be told apart."""
+def shown_ids(ids: Sequence[str], least: int = 8) -> list[str]:
+    """For a table: on a terminal as short as they can be told apart, in a pipe whole."""
+    if not sys.stdout.isatty():
+        return list(ids)
     length = least
     while length < 36 and len({one[:length] for one in ids}) < len(set(ids)):
         length += 1

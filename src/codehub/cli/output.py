@@ -99,9 +99,10 @@ def ago(at: datetime | None, now: datetime | None = None) -> str:
 
 
 def duration(seconds: float) -> str:
+    """In the largest unit that it fills, or all but fills."""
     for size, unit in _UNITS:
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
+        if seconds >= 0.99 * size:
+            return f"{round(seconds / size)} {unit}"
     return "0 s"
 
 

@@ -21,6 +21,9 @@ def list_command(json: options.Json = False) -> None:
     if json:
         output.print_json(found)
         return
+    if not found:
+        output.say("You have no tokens. Make one: codehub token create NAME")
+        return
     rows = [
         [
             one.name,
@@ -28,9 +31,9 @@ def list_command(json: options.Json = False) -> None:
             output.ago(one.created_at),
             output.ago(one.last_used_at),
             output.ago(one.expires_at),
-            str(one.id),
+            identity,
         ]
-        for one in found
+        for one, identity in zip(found, naming.shown_ids([str(one.id) for one in found]), strict=True)
     ]
     output.print_table(["NAME", "SCOPE", "CREATED", "USED", "EXPIRES", "ID"], rows)
 

@@ -23,8 +23,8 @@ def list_command(json: options.Json = False) -> None:
         output.print_json(found)
         return
     rows = [
-        [one.username, one.role, one.login, "disabled" if one.disabled else "", output.ago(one.created_at), str(one.id)]
-        for one in found
+        [one.username, one.role, one.login, "disabled" if one.disabled else "", output.ago(one.created_at), identity]
+        for one, identity in zip(found, naming.shown_ids([str(one.id) for one in found]), strict=True)
     ]
     output.print_table(["USER", "ROLE", "LOGIN", "STATE", "CREATED", "ID"], rows)
 

@@ -40,7 +40,7 @@ class Wish:
 
 def reached(phase: str) -> Wish:
     return Wish(
-        f"is {phase.lower()}",
+        {"STANDBY": "is stopped"}.get(phase, f"is {phase.lower()}"),
         lambda one: one is not None and one.phase == phase and one.desired_state == phase and one.operation == "NONE",
         desired=phase,
     )

@@ -40,11 +40,11 @@ def list_command(
             "The trash is empty."
             if deleted
             else "There is none like that."
-            if phase or search
+            if phase or search or everybody
             else "There are no workspaces yet. Make one: codehub ws create NAME"
         )
     else:
-        output.print_table(*ws_text.table(found, owners=everybody, deleted=deleted, whole_ids=not sys.stdout.isatty()))
+        output.print_table(*ws_text.table(found, owners=everybody, deleted=deleted))
 
 
 @app.command()

@@ -1,10 +1,11 @@
 """Workspaces for people: a table, a page about one, and what deleting it would lose."""
 
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from codehub.cli.naming import short_ids
+from codehub.cli.naming import shown_ids
 from codehub.cli.output import ago, duration, size, when
 
 if TYPE_CHECKING:
@@ -26,23 +27,20 @@ def next_of(workspace: "Workspace", now: datetime | None = None) -> str:
     """What will happen by itself: `STANDBY in 9 min`."""
     if workspace.deleted_at is not None:
         until = workspace.undelete_until
-        return f"until {ago(until, now).removeprefix('in ')}" if until else ""
+        return f"for {ago(until, now).removeprefix('in ')}" if until else "no"
     coming = workspace.next_transition
     if coming is None:
         return ""
     return f"{coming.to} {'soon' if coming.at <= (now or datetime.now(UTC)) else ago(coming.at, now)}"
 
 
-def table(
-    workspaces: Sequence["Workspace"], *, owners: bool, deleted: bool, whole_ids: bool
-) -> tuple[list[str], list[list[str]]]:
-    ids = [str(one.id) for one in workspaces]
-    shown = ids if whole_ids else short_ids(ids)
+def table(workspaces: Sequence["Workspace"], *, owners: bool, deleted: bool) -> tuple[list[str], list[list[str]]]:
+    shown = shown_ids([str(one.id) for one in workspaces])
     head = ["NAME", "STATE", "IMAGE", "ID", "DELETED" if deleted else "USED", "UNDELETE" if deleted else "NEXT"]
     rows = []
     for one, identity in zip(workspaces, shown, strict=True):
         since = one.deleted_at if deleted else one.last_access_at
-        coming = (ago(one.undelete_until) if one.undelete_until else "no") if deleted else next_of(one)
+        coming = next_of(one)
         rows.append([one.name, state_of(one), one.image_ref, identity, ago(since), coming])
     if owners:
         head.insert(1, "OWNER")
@@ -112,10 +110,10 @@ def loss_of(workspace: "Workspace") -> str:
         return f"{name} was never started: there is nothing in it to lose."
     if workspace.phase == "ERROR":
         if workspace.archived:
-            return f"{name} is in ERROR: what was written since its last archive is LOST; that archive is kept a while."
+            return f"{name} is in ERROR: what was written since its last archive will be LOST; that stays a while."
         return f"{name} is in ERROR and was never archived: its home will be LOST, for good."
     if workspace.phase in ("RUNNING", "STANDBY"):
-        return f"{name} is stopped and its home archived; it can be undeleted for a while, then it is lost."
+        return f"{name} will be stopped and its home archived; it can be undeleted for a while, then it is lost."
     return f"{name} goes to the trash; it can be undeleted for a while, then it is lost."
 
 
@@ -131,5 +129,6 @@ def history_rows(entries: Sequence["HistoryEntry"]) -> tuple[list[str], list[lis
         state = entry.phase if entry.operation == "NONE" else f"{entry.phase}, {entry.operation}"
         took = "" if entry.duration_ms is None else f"{entry.duration_ms / 1000:.1f} s"
         why = f"{entry.error_reason}: {entry.reason}" if entry.error_reason else entry.reason
-        rows.append([f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}", state, why, entry.cause, took])
+        at = ago(entry.at) if sys.stdout.isatty() else f"{entry.at.astimezone():%Y-%m-%d %H:%M:%S}"
+        rows.append([at, state, why, entry.cause, took])
     return ["WHEN", "STATE", "WHAT", "ASKED BY", "TOOK"], rows

@@ -27,10 +27,7 @@ def server(url: str) -> list[Finding]:
         if state.get("state") != "up":
             found.append(failed(name, detail or "It does not answer."))
         else:
-            found.append(warning(name, detail) if detail else ok(name, "up"))
-    for lines in told.get("isolation", {}).values():
-        advice = {what for line in lines for what in advice_for(str(line))}
-        found += [warning("isolation", "Workspaces could be kept apart better.", text) for text in sorted(advice)]
+            found.append(warning(name, detail, " ".join(advice_for(detail))) if detail else ok(name, "up"))
     return found
 
 

@@ -1,0 +1,182 @@
+"""Logging in from a machine, users and tokens, against the real application."""
+
+import json
+import stat
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.cli.codehub import free_port
+from tests.cli.site import PASSWORD, Shell, Site, running_site
+from tests.support import Databases
+
+
+@pytest.fixture(scope="module")
+def site(databases: Databases, migrated_template: str, server_redis: str) -> Iterator[Site]:
+    with databases.one(migrated_template) as database, running_site(database, server_redis) as site:
+        yield site
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Not logged in."""
+    return Shell(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def root(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """An administrator's."""
+    return Shell(monkeypatch, tmp_path, {"CODEHUB_URL": site.url, "CODEHUB_TOKEN": site.token("root")})
+
+
+def login(shell: Shell, site: Site, *more: str) -> None:
+    shell.ok("login", site.url, "--username", "ada", "--password-stdin", *more, given=f"{PASSWORD}\n")
+
+
+def stored(shell: Shell) -> Path:
+    return shell.home / "codehub" / "credentials.json"
+
+
+def test_a_login_is_a_token_of_this_machine_for_its_owner_only(shell: Shell, site: Site) -> None:
+    login(shell, site)
+    assert stat.S_IMODE(stored(shell).stat().st_mode) == 0o600
+    assert PASSWORD not in stored(shell).read_text()
+    assert "ada (user)" in shell.ok("whoami").out
+    assert any("codehub on " in one["name"] for one in json.loads(shell.ok("token", "list", "--json").out))
+    token = json.loads(stored(shell).read_text())["servers"][site.url]["token"]
+    shell.ok("logout")
+    ended = shell("whoami", CODEHUB_URL=site.url, CODEHUB_TOKEN=token)
+    assert ended.code == 5, "the token itself has ended"
+    assert shell("whoami").line == "You are not logged in. Log in with: codehub login URL"
+
+
+def test_logging_in_again_ends_the_token_before(shell: Shell, site: Site) -> None:
+    login(shell, site)
+    before = json.loads(stored(shell).read_text())["servers"][site.url]["token"]
+    login(shell, site)
+    assert shell("whoami", CODEHUB_URL=site.url, CODEHUB_TOKEN=before).code == 5
+    shell.ok("whoami")
+    shell.ok("logout")
+
+
+def test_by_token_and_read_only(shell: Shell, site: Site) -> None:
+    shell.ok("login", site.url, "--token", "-", given=f"{site.token('root')}\n")
+    assert "root (admin)" in shell.ok("whoami").out
+    left = shell.ok("logout")
+    assert "was not revoked" in left.err
+    login(shell, site, "--read-only")
+    assert "read only" in shell.ok("whoami").out
+    assert shell("ws", "create", "x").code == 5
+
+
+def test_what_a_login_can_go_wrong_with(shell: Shell, site: Site) -> None:
+    away = f"http://127.0.0.1:{free_port()}"
+    for arguments, given, code, words in (
+        (["login"], "", 2, "Which server?"),
+        (["login", "codehub"], "", 2, "is not a URL"),
+        (["login", away, "--username", "ada", "--password-stdin"], "x\n", 7, away),
+        (["login", site.url], "", 2, "nobody to ask"),
+        (["login", site.url, "--password-stdin"], "x\n", 2, "--username"),
+        (["login", site.url, "--username", "ada", "--password-stdin"], "", 2, "no password"),
+        (["login", site.url, "--username", "ada", "--password-stdin"], "wrong password\n", 5, "password"),
+        (["login", site.url, "--token", "chp_wrong"], "", 5, "token"),
+        (["login", site.url, "--token", "two words"], "", 2, "token"),
+        (["login", site.url, "--days", "0"], "", 2, "--days"),
+        (["logout"], "", 5, "not logged in"),
+    ):
+        done = shell(*arguments, given=given)
+        assert done.code == code, (arguments, done)
+        assert words in done.line
+    assert not stored(shell).exists()
+
+
+def test_a_server_that_is_away_and_a_token_that_has_ended(shell: Shell, site: Site) -> None:
+    away = f"http://127.0.0.1:{free_port()}"
+    done = shell("ws", "list", CODEHUB_URL=away, CODEHUB_TOKEN="x")
+    assert (done.code, away in done.line) == (7, True)
+    expired = site.token("ada", lifetime=timedelta(seconds=-1))
+    done = shell("ws", "list", CODEHUB_URL=site.url, CODEHUB_TOKEN=expired)
+    assert (done.code, "token" in done.line) == (5, True)
+
+
+def test_several_servers_the_last_one_is_current(shell: Shell, site: Site) -> None:
+    other = site.url.replace("127.0.0.1", "localhost")
+    login(shell, site)
+    shell.ok("login", other, "--token", site.token("root"))
+    assert json.loads(shell.ok("whoami", "--json").out)["url"] == other
+    assert "ada" in shell.ok("whoami", CODEHUB_URL=site.url).out, "its own token is used there"
+    shell.ok("logout")
+    assert json.loads(shell.ok("whoami", "--json").out)["url"] == site.url
+    stored(shell).chmod(0o644)
+    shell.ok("whoami")
+    assert stat.S_IMODE(stored(shell).stat().st_mode) == 0o600
+
+
+def test_credentials_that_are_damaged(shell: Shell) -> None:
+    stored(shell).parent.mkdir()
+    stored(shell).write_text("{")
+    done = shell("whoami")
+    assert (done.code, "is damaged" in done.line) == (2, True)
+
+
+def test_users_from_first_to_last(root: Shell, shell: Shell, site: Site) -> None:
+    root.ok("user", "create", "grace", "--password-stdin", given=f"{PASSWORD}\n")
+    assert "grace" in root.ok("user", "list").out
+    root.ok("user", "role", "grace", "admin")
+    root.ok("user", "role", "grace", "user")
+    root.ok("user", "password", "grace", "--password-stdin", given="another good password\n")
+    shell.ok("login", site.url, "-u", "grace", "--password-stdin", given="another good password\n")
+    changed = shell.ok("user", "password", "--password-stdin", given=f"another good password\n{PASSWORD}\n")
+    assert changed.err == "grace has a new password.\n"
+    assert root("user", "disable", "grace").code == 2, "it asks first"
+    root.ok("user", "disable", "grace", "--yes")
+    assert shell("whoami").code == 5
+    root.ok("user", "enable", "grace")
+    found = {one["username"]: one for one in json.loads(root.ok("user", "list", "--json").out)}
+    assert found["grace"]["disabled"] is False
+
+
+def test_tokens(root: Shell) -> None:
+    made = root.ok("token", "create", "nightly", "--days", "7")
+    assert made.out.startswith("chp_")
+    assert "not shown again" in made.err
+    assert "nightly" in root.ok("token", "list").out
+    root.ok("token", "revoke", "nightly")
+    assert "nightly" not in root.ok("token", "list").out
+    assert json.loads(root.ok("token", "create", "other", "--json").out)["scope"] == "read"
+
+
+def test_a_collection(root: Shell) -> None:
+    assert "would be" not in root.ok("gc").out
+    assert "archives in the store" in root.ok("gc", "--dry-run").out
+    assert json.loads(root.ok("gc", "--dry-run", "--json").out)["dry_run"] is True
+    assert root("gc", "--override").code == 2, "it asks first"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["user", "create", "ada", "--no-password"], 4, "ada"),
+        (["user", "create", "x y\n", "--no-password"], 2, "username"),
+        (["user", "create", "bob"], 2, "--password-stdin"),
+        (["user", "disable", "nobody"], 3, "nobody"),
+        (["user", "enable", "nobody"], 3, "nobody"),
+        (["user", "role", "nobody", "admin"], 3, "nobody"),
+        (["user", "role", "ada", "king"], 2, "king"),
+        (["user", "password", "nobody", "--password-stdin"], 3, "nobody"),
+        (["user", "disable", "root", "--yes"], 4, "administrator"),
+        (["token", "create", "x", "--scope", "all"], 2, "all"),
+        (["token", "create", "x", "--days", "0"], 2, "--days"),
+        (["token", "create", ""], 2, "name"),
+        (["token", "revoke", "nothing"], 3, "nothing"),
+        (["gc", "--dry-run", "--override"], 2, "override"),
+        (["ws", "show", "x"], 2, "CODEHUB_URL"),
+    ],
+)
+def test_wrong_input(root: Shell, arguments: list[str], code: int, words: str) -> None:
+    environment = {"CODEHUB_URL": "nowhere"} if words == "CODEHUB_URL" else {}
+    done = root(*arguments, **environment)
+    assert done.code == code, done
+    assert words in done.line

@@ -1,0 +1,169 @@
+"""`codehub doctor`: everything well is said so, and each broken thing is found, with what to do."""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from codehub.cli.checks import machine, servers
+from codehub.cli.checks.finding import State
+from tests.cli.codehub import free_port
+from tests.cli.site import Done, Shell
+from tests.conftest import ServerUrls
+from tests.support import short_folder
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A place for a data directory, which is not there yet."""
+    place = short_folder()
+    yield place / "d"
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def shell(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """As `codehub up` would be started with a folder of its own."""
+    given = {"CODEHUB_DATA_DIR": str(folder), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", "PROCESS_SANDBOX": "off"}
+    return Shell(monkeypatch, tmp_path, given)
+
+
+def found(done: Done, check: str) -> list[dict[str, str]]:
+    everything: list[dict[str, str]] = json.loads(done.out)
+    return [one for one in everything if one["check"] == check]
+
+
+def broken(shell: Shell, check: str, **settings: str) -> dict[str, str]:
+    """What it says about the one thing that is broken."""
+    done = shell("doctor", "--json", **settings)
+    assert done.code == 1, done
+    (one,) = [one for one in found(done, check) if one["state"] == "failed"]
+    assert one["advice"], "it says what to do"
+    return one
+
+
+def test_a_machine_on_which_all_is_well(shell: Shell, folder: Path) -> None:
+    done = shell.ok("doctor")
+    assert "FAILED" not in done.out
+    assert "Python 3." in done.out
+    assert "will be made by the first start" in done.out
+    assert not folder.exists(), "it changes nothing"
+
+
+def test_a_python_that_is_too_old() -> None:
+    one = machine.python((3, 10, 4))
+    assert (one.state, one.detail) == (State.FAILED, "Python 3.10.4 is too old.")
+
+
+def test_wrong_settings(shell: Shell) -> None:
+    assert "CODEHUB_PORT=x" in broken(shell, "settings", CODEHUB_PORT="x")["detail"]
+
+
+def test_a_data_directory_that_is_a_file(shell: Shell, folder: Path) -> None:
+    folder.write_text("mine")
+    assert str(folder) in broken(shell, "data directory")["detail"]
+    assert folder.read_text() == "mine"
+
+
+def test_a_data_directory_with_somebody_else_s_files(shell: Shell, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "thesis.tex").touch()
+    assert "holds other files" in broken(shell, "data directory")["detail"]
+    assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
+
+
+def test_a_data_directory_of_nobody(shell: Shell) -> None:
+    assert "does not exist" in broken(shell, "data directory", CODEHUB_DATA_DIR="~no-such-user/x")["detail"]
+
+
+def test_a_disk_that_is_full(folder: Path) -> None:
+    room = machine.data_directory(folder, in_use=False, least=1 << 60)[-1]
+    assert (room.check, room.state) == ("disk", State.WARNING)
+
+
+def test_secrets_that_others_can_see(shell: Shell, folder: Path) -> None:
+    (folder / "secrets").mkdir(parents=True)
+    (folder / "secrets").chmod(0o755)
+    warned = machine.data_directory(folder, in_use=True)
+    assert any("Others can look into" in one.detail for one in warned)
+
+
+def test_a_port_in_use(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert "already in use" in broken(shell, "port", CODEHUB_PORT=port)["detail"]
+
+
+def test_a_database_that_is_away_not_migrated_or_too_new(shell: Shell, empty_database: str, database: str) -> None:
+    away = f"postgresql://me:hunter2@127.0.0.1:{free_port()}/db"
+    assert "cannot be reached" in broken(shell, "postgresql", DATABASE_URL=away)["detail"]
+    done = shell.ok("doctor", "--json", DATABASE_URL=empty_database)
+    (one,) = found(done, "postgresql")
+    assert (one["state"], "codehub migrate" in one["advice"]) == ("warning", True)
+    with psycopg.connect(empty_database) as conn:
+        conn.execute("CREATE TABLE alembic_version (version_num text)")
+        conn.execute("INSERT INTO alembic_version VALUES ('9999')")
+    assert "newer than this CodeHub" in broken(shell, "postgresql", DATABASE_URL=empty_database)["detail"]
+    done = shell.ok("doctor", "--json", DATABASE_URL=database)
+    assert [one["state"] for one in found(done, "postgresql") + found(done, "clock")] == ["ok", "ok"]
+
+
+def test_redis_that_is_away_or_answers(shell: Shell, server_urls: ServerUrls) -> None:
+    assert "Redis" in broken(shell, "redis", REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")["detail"]
+    assert found(shell.ok("doctor", "--json", REDIS_URL=server_urls.redis), "redis")[0]["state"] == "ok"
+
+
+def test_an_archive_store_that_is_away(shell: Shell) -> None:
+    away = {
+        "ARCHIVE_URL": "s3://bucket/x",
+        "S3_ENDPOINT": f"http://127.0.0.1:{free_port()}",
+        "S3_ACCESS_KEY_ID": "k",
+        "S3_SECRET_ACCESS_KEY": "hunter2",
+        "ARCHIVE_REQUEST_TIMEOUT": "1",
+    }
+    one = broken(shell, "archive store", **away)
+    assert "hunter2" not in str(one)
+
+
+def test_an_engine_that_is_away(shell: Shell, folder: Path) -> None:
+    settings = {"CODEHUB_BACKENDS": "docker", "DOCKER_HOST": f"unix://{folder}/no.sock"}
+    assert "DOCKER_HOST" in broken(shell, "docker", **settings)["advice"]
+
+
+def test_a_sandbox_that_is_off_or_required_and_missing(shell: Shell) -> None:
+    done = shell.ok("doctor", "--json")
+    assert any(one["state"] == "warning" and "PROCESS_SANDBOX" in one["advice"] for one in found(done, "sandbox"))
+    no_bwrap = {"PROCESS_SANDBOX": "required", "PROCESS_BWRAP": "/nonexistent/bwrap"}
+    assert "cannot be sandboxed" in broken(shell, "sandbox", **no_bwrap)["detail"]
+
+
+def test_an_ide_that_is_not_installed(shell: Shell) -> None:
+    done = shell.ok("doctor", "--json", CODEHUB_IMAGES="code-server,jupyterlab", PATH=os.defpath)
+    told = {one["state"]: one for one in found(done, "ide")}
+    assert told["warning"]["advice"] == "codehub ide install code-server"
+    assert "first start" in told["ok"]["detail"]
+
+
+def test_clocks_that_disagree() -> None:
+    now = datetime.now(UTC)
+    assert servers.skew(now, now + timedelta(seconds=2), "x").state is State.OK
+    ahead = servers.skew(now, now + timedelta(seconds=90), "the database")
+    assert (ahead.state, ahead.detail) == (
+        State.WARNING,
+        "This machine's clock is 90 s ahead of that of the database.",
+    )
+
+
+def test_a_server_elsewhere(shell: Shell) -> None:
+    assert shell("doctor", "--remote").code == 5
+    assert shell("doctor", "--url", "nonsense").code == 2
+    done = shell("doctor", "--url", f"http://127.0.0.1:{free_port()}", "--json")
+    assert done.code == 1
+    (one,) = found(done, "server")
+    assert "cannot be reached" in one["detail"]
