@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from codehub.drivers.process.layout import Layout, parse_id
+from codehub.drivers.process.layout import Layout, _lock, parse_id
 from codehub.errors import Refused, StartError, Unreachable
 from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 from tests.drivers_process.world import World
@@ -146,3 +146,8 @@ def test_names_of_another_form_are_not_ours() -> None:
 def test_a_path_too_long_for_sockets_is_said_at_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="too long"):
         Layout(tmp_path / ("x" * 90)).prepare()
+
+
+def test_a_lock_that_a_frozen_process_holds_is_an_outage(tmp_path: Path) -> None:
+    with _lock(tmp_path / "lock"), pytest.raises(Unreachable, match="for too long"), _lock(tmp_path / "lock", 0.1):
+        pass

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from codehub.errors import ActionFailed, StartError, Unreachable
+from codehub.errors import StartError, Unreachable
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.workspace import OpId, WorkspaceId
 
@@ -217,16 +217,17 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def _lock(path: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Unreachable(f"The lock {path} cannot be opened: {error.strerror}.") from error
     try:
-        until = time.monotonic() + _LOCK_SECONDS
+        until = time.monotonic() + seconds
         while not _taken(descriptor):
             if time.monotonic() > until:
-                raise ActionFailed("Another process has been changing the same workspace for too long.")
+                # A frozen leader's, for example: it is waited for like any outage, not counted against the workspace.
+                raise Unreachable("Another process has been changing the same workspace for too long.")
             time.sleep(_POLL_SECONDS)
         yield
     finally:
