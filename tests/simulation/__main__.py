@@ -8,7 +8,8 @@ import sys
 from collections import Counter
 from multiprocessing import Pool
 
-from tests.simulation.simulation import Outcome, run_seed
+from tests.simulation.outcome import Outcome
+from tests.simulation.simulation import run_seed
 
 
 def seeds() -> list[int]:
@@ -41,6 +42,7 @@ def main() -> int:
     say(f"{len(outcomes)} seeds, {len(failed)} failed; {sum(o.workspaces for o in outcomes)} workspaces")
     say(f"{hours:.0f} simulated hours, {events} events, {faults} faults in {seconds:.0f} s of one core")
     say(f"per minute of one core: {hours / minutes:.0f} simulated hours, {faults / minutes:.0f} faults")
+    say(f"most calls for one workspace that changed nothing: {max(o.most_asked for o in outcomes)}")
     say("faults: " + ", ".join(f"{kind} {number}" for kind, number in kinds.most_common()))
     if failed:
         say("failed: " + ", ".join(f"SEED={outcome.seed}" for outcome in failed))

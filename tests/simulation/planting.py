@@ -88,7 +88,8 @@ def run_planted(bug: Bug, seeds: Sequence[int]) -> tuple[int, str] | None:
 def run_bare(bug: Bug, seed: int) -> str | None:
     """The same seed and weather; without the bug, unless it was planted."""
     from codehub.drivers.memory import Misbehaviour  # noqa: PLC0415 - everything is imported with the bug in it
-    from tests.simulation.simulation import DENSE, run_seed  # noqa: PLC0415
+    from tests.simulation.scale import DENSE  # noqa: PLC0415
+    from tests.simulation.simulation import run_seed  # noqa: PLC0415
 
     kinds = tuple(Misbehaviour[kind] for kind in bug.kinds)
     return run_seed(seed, replace(DENSE, losses=bug.losses, verbs=bug.verbs, kinds=kinds)).violation

@@ -5,7 +5,7 @@ import sys
 import traceback
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from uuid import UUID
 import structlog
 
 from codehub.coordinator.controller import Controller
-from codehub.drivers.memory import MemoryWorld, Misbehaviour
+from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.things import Job
 from codehub.model.failure import TERMINAL, Rules
 from codehub.model.gc import GcRules
@@ -26,8 +26,10 @@ from tests.simulation import virtual
 from tests.simulation.database import MemoryDatabase
 from tests.simulation.gate import Plan
 from tests.simulation.ledger import Ledger
+from tests.simulation.outcome import Outcome
 from tests.simulation.people import LONGEST_TTL, People
 from tests.simulation.process import Process, Shared
+from tests.simulation.scale import Scale, scale_of
 from tests.simulation.signals import MemoryRedis
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.trace import Trace, Violation
@@ -38,57 +40,7 @@ GC = GcRules(orphan_delay=timedelta(minutes=20), trash_retention=timedelta(hours
 GC_SECONDS = 600.0
 CONVERGES_SECONDS = 1800.0  # the longest pause of an outage is 5 min, the longest time limit 10
 CHECK_SECONDS = 20.0
-LONG_CALM = 8  # each so many seeds: nothing happens any more, not even later
 REST_SECONDS = 1200.0  # the slowest part but GC comes around once a minute, and every row is swept in less
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How big a seed is."""
-
-    workspaces: int
-    hours: float
-    people_every: float  # seconds between two things that somebody does
-    weather_every: float
-    losses: float
-    rests: bool = False  # whether it is watched for long after the last fault
-    verbs: tuple[str, ...] = ()  # what misbehaves; else whatever
-    kinds: tuple[Misbehaviour, ...] = ()  # … and how
-
-
-DENSE = Scale(4, 0.07, 0.35, 2.5, 0.0)  # much happens in little time: where planted bugs are looked for
-
-
-def scale_of(seed: int) -> Scale:
-    """Most seeds are small and deep; each hundredth is a crowd."""
-    rng = Random(f"{seed}/scale")
-    if seed % 100 == 99:
-        return Scale(rng.randint(1000, 5000), 0.5, 0.05, 10.0, 0.0)
-    losses = 0.03 if seed % 3 == 2 else 0.0
-    workspaces = rng.randint(3, 16)
-    often = rng.uniform(2.0, 12.0) / workspaces
-    return Scale(workspaces, rng.uniform(0.2, 0.6), often, rng.uniform(3.0, 30.0), losses, seed % LONG_CALM == 0)
-
-
-@dataclass
-class Outcome:
-    seed: int
-    digest: str
-    events: int
-    faults: int
-    virtual_hours: float
-    seconds: float
-    workspaces: int
-    kinds: dict[str, int]
-    most_asked: int = 0
-    violation: str | None = None
-    story: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if self.violation is None:
-            return f"seed {self.seed}: {self.virtual_hours:.1f} h, {self.events} events, {self.faults} faults"
-        lines = "\n".join(f"    {line}" for line in self.story)
-        return f"seed {self.seed}: {self.violation}\n{lines}\n    replay: make test-simulation SEED={self.seed}"
 
 
 class Simulation:
