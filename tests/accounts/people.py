@@ -7,7 +7,7 @@ from uuid import uuid4
 from codehub.db import accounts as account_rows
 from codehub.db import sessions as session_rows
 from codehub.db import tokens as token_rows
-from codehub.db.pool import Pool, connection
+from codehub.db.pool import Connection, Pool, connection
 from codehub.model.workspace import UserId
 from codehub.services import passwords
 from codehub.services.actors import Actor, ActorKind, Scope, UserRole
@@ -68,3 +68,11 @@ async def set_password(pool: Pool, person: Person, password: str) -> None:
     """Give the person a password; slow, like every hash."""
     async with connection(pool) as conn:
         await account_rows.set_password(conn, person.id, await passwords.hashed(password))
+
+
+async def blocks_somebody(watcher: Connection, holder: Connection) -> bool:
+    """Whether another session waits for a lock of the holder's transaction."""
+    found = await watcher.execute(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid)))", [holder.info.backend_pid]
+    )
+    return await found.fetchone() == (True,)

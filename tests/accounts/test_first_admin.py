@@ -5,15 +5,17 @@ import re
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from codehub.config import AccountConfig
 from codehub.db.pool import Pool, connection
 from codehub.services import accounts, passwords
 from codehub.services.actors import UserRole
-from tests.accounts.people import add_person
+from tests.accounts.people import add_person, blocks_somebody
 from tests.cli.codehub import running
 from tests.cli.conftest import place
+from tests.support import eventually_async
 
 __all__ = ["place"]
 
@@ -52,6 +54,24 @@ async def test_one_start_of_many_makes_it(pool: Pool) -> None:
     made = await asyncio.gather(*(accounts.first_admin(pool, config()) for _ in range(4)))
     assert len([each for each in made if each is not None]) == 1
     assert await users(pool) == [("admin", "admin")]
+
+
+async def test_a_start_waits_for_one_that_is_making_it(pool: Pool, database: str) -> None:
+    async with (
+        await psycopg.AsyncConnection.connect(database, autocommit=True) as watcher,
+        await psycopg.AsyncConnection.connect(database) as other,
+    ):
+        await other.execute("INSERT INTO users (id, username, role) VALUES (gen_random_uuid(), 'root', 'admin')")
+        starting = asyncio.create_task(accounts.first_admin(pool, config()))
+
+        async def is_waiting() -> bool:
+            assert not starting.done(), "it did not wait"
+            return await blocks_somebody(watcher, other)
+
+        await eventually_async(is_waiting, "the second start waits")
+        await other.commit()
+        assert await starting is None
+    assert await users(pool) == [("root", "admin")]
 
 
 async def test_an_installation_of_the_earlier_product_gets_one_too(pool: Pool) -> None:

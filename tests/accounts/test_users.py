@@ -13,8 +13,16 @@ from codehub.errors import Conflict, NotAllowed
 from codehub.services import accounts
 from codehub.services.accounts import Change
 from codehub.services.actors import Scope, UserRole
-from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
+from tests.accounts.people import (
+    Person,
+    add_person,
+    blocks_somebody,
+    session_headers,
+    set_password,
+    token_headers,
+)
 from tests.db.support import add_workspace, change, read
+from tests.support import eventually_async
 
 PASSWORD = "correct horse battery"
 
@@ -201,16 +209,24 @@ async def test_two_administrators_cannot_demote_each_other_at_once(pool: Pool) -
         assert [type(each) for each in results].count(Conflict) == 1, results
 
 
-async def test_a_login_in_the_moment_of_disabling_leaves_no_session(as_root: httpx.AsyncClient, pool: Pool) -> None:
+async def test_a_login_in_the_moment_of_disabling_leaves_no_session(
+    client: httpx.AsyncClient, pool: Pool, owner: Connection, database: str
+) -> None:
     ada = await add_person(pool)
     await set_password(pool, ada, PASSWORD)
-    body = {"username": "ada", "password": PASSWORD}
-    logins = [as_root.post("/api/v1/login", json=body, headers={"Cookie": ""}) for _ in range(3)]
-    disabling = as_root.patch(f"/api/v1/users/{ada.id}", json={"disabled": True})
-    await asyncio.gather(*logins, disabling)
-    async with connection(pool) as conn:
-        left = await (await conn.execute("SELECT count(*) FROM sessions WHERE user_id = %s", [ada.id])).fetchone()
-    assert left == (0,)
+    async with await psycopg.AsyncConnection.connect(database) as disabling:
+        await disabling.execute("UPDATE users SET disabled_at = now()")
+        body = {"username": "ada", "password": PASSWORD}
+        login = asyncio.create_task(client.post("/api/v1/login", json=body))  # sees the user as they were
+
+        async def is_waiting() -> bool:
+            assert not login.done(), "it did not wait for the row"
+            return await blocks_somebody(owner, disabling)
+
+        await eventually_async(is_waiting, "the login waits for the row")
+        await disabling.commit()
+    assert (await login).status_code == 401
+    assert await (await owner.execute("SELECT count(*) FROM sessions")).fetchone() == (0,)
 
 
 async def test_somebody_who_is_not_there(as_root: httpx.AsyncClient) -> None:

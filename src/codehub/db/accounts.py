@@ -67,9 +67,7 @@ WITH locked AS MATERIALIZED (
 )
 UPDATE workspaces w SET desired_state = CASE WHEN w.phase = 'ARCHIVED' THEN w.phase ELSE 'STANDBY' END,
     asked_by = 'the account is disabled'
-FROM locked
-WHERE w.id = locked.id AND w.deleted_at IS NULL AND w.desired_state = 'RUNNING' AND w.operation = 'NONE'
-  AND w.phase <> 'ERROR'
+FROM locked WHERE w.id = locked.id
 """
 
 
