@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from codehub.client import Workspace
 
+_NAME = 30  # characters: what happens must fit beside it
+
 
 class Line(Protocol):
     def show(self, workspace: "Workspace") -> None: ...
@@ -45,7 +47,10 @@ def described(workspace: "Workspace") -> str:
             parts.append(f"{workspace.progress.files} files")
     if workspace.error is not None and workspace.phase != "ERROR":
         parts.append(f"attempt {workspace.error.count + 1} ({workspace.error.reason})")
-    return f"{clean(workspace.name)}: {', '.join(parts)}"
+    name = clean(workspace.name)
+    if len(name) > _NAME:
+        name = f"{name[: _NAME - 1]}…"
+    return f"{name}: {', '.join(parts)}"
 
 
 class _Lines:
@@ -65,4 +70,4 @@ class _Live:
         self._task = task
 
     def show(self, workspace: "Workspace") -> None:
-        self._progress.update(self._task, description=described(workspace))
+        self._progress.update(self._task, description=described(workspace), refresh=True)

@@ -1,0 +1,64 @@
+"""`codehub api`: API processes of their own, beside each other, on servers that run elsewhere."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from codehub.client import ApiError, Client
+from tests.cli.codehub import environment, failing
+from tests.support import eventually
+
+URL = re.compile(r"running at (http://\S+)/\.")
+
+
+@contextmanager
+def api(output: Path, **settings: str) -> Iterator[str]:
+    """The URL of one that runs; afterwards it has stopped in order."""
+    with output.open("w") as out:
+        command = [sys.executable, "-m", "codehub", "api"]
+        given = environment(CODEHUB_PORT="0", **settings)
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=given)
+    try:
+        eventually(lambda: bool(URL.search(output.read_text())) or process.poll() is not None, "a URL", 60)
+        found = URL.search(output.read_text())
+        assert found, output.read_text()
+        yield found[1]
+        process.terminate()
+        assert process.wait(30) == 0, output.read_text()
+        assert "Stopped." in output.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_two_beside_each_other(tmp_path: Path, database: str, server_redis: str) -> None:
+    settings = {"DATABASE_URL": database, "REDIS_URL": server_redis}
+    with api(tmp_path / "a", **settings) as first, api(tmp_path / "b", **settings) as second:
+        for url in (first, second):
+            with Client(url) as client:
+                told, _ = client.readiness()
+                assert told["status"] == "ready"
+                with pytest.raises(ApiError) as refused:
+                    client.session()
+                assert refused.value.status == 401
+
+
+@pytest.mark.parametrize("missing", ["DATABASE_URL", "REDIS_URL"])
+def test_it_has_no_servers_of_its_own(missing: str) -> None:
+    given = {"DATABASE_URL": "postgresql://h/d", "REDIS_URL": "redis://h"}
+    del given[missing]
+    code, lines = failing("api", **given)
+    assert (code, len(lines)) == (1, 1)
+    assert lines[0].startswith(f"codehub: {missing} is not set.")
+
+
+def test_a_database_that_was_not_migrated(empty_database: str, server_redis: str) -> None:
+    code, lines = failing("api", DATABASE_URL=empty_database, REDIS_URL=server_redis, CODEHUB_PORT="0")
+    assert (code, len(lines)) == (1, 1), lines
+    assert "codehub migrate" in lines[0]
