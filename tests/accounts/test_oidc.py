@@ -191,9 +191,11 @@ async def test_userinfo_about_somebody_else(browser: httpx.AsyncClient, pool: Po
     assert await users(pool) == []
 
 
-async def test_an_answer_is_taken_once(browser: httpx.AsyncClient) -> None:
+async def test_an_answer_is_taken_once(browser: httpx.AsyncClient, redis: Redis) -> None:
     back = await through(browser)
+    assert len(await redis.keys("codehub:oidc:*")) == 1
     assert (await browser.get(back)).status_code == 303
+    assert await redis.keys("codehub:oidc:*") == [], "whatever the provider thinks of a code that comes twice"
     assert (await browser.get(back)).status_code == 401
 
 
