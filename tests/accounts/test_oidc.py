@@ -14,6 +14,7 @@ from codehub.db.pool import Pool, connection
 from codehub.metrics import Metrics
 from codehub.services.actors import UserRole
 from codehub.services.oidc import claim_of, role_of, username_of
+from codehub.services.provider import Provider
 from codehub.signals.connect import Redis
 from codehub.web.app import create_app
 from codehub.web.context import Context
@@ -209,6 +210,17 @@ async def test_an_answer_counts_in_the_browser_that_asked(browser: httpx.AsyncCl
     assert (await browser.get(back)).status_code == 401
     browser.cookies = cookies
     assert (await browser.get(back)).status_code == 303
+
+
+@pytest.mark.parametrize(("keys_again", "status"), [(0.0, 303), (3600.0, 401)])
+async def test_new_keys_of_the_provider_are_looked_up_but_not_for_every_token(
+    browser: httpx.AsyncClient, strict: str, keys_again: float, status: int
+) -> None:
+    app = browser._transport.app  # type: ignore[attr-defined]
+    app.state.provider = Provider(app.state.context.settings.oidc, keys_again=keys_again)
+    assert (await log_in(browser)).status_code == 303
+    tell(strict, rotated=True)
+    assert (await log_in(browser)).status_code == status
 
 
 async def test_the_cookie_of_the_way_there(browser: httpx.AsyncClient) -> None:

@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA")
 _TIMEOUT_SECONDS = 10.0
 _FRESH_SECONDS = 3600.0  # how long what was published is taken for granted
-_KEYS_AGAIN_SECONDS = 30.0  # an unknown key makes us look again, but not for every forged token
+KEYS_AGAIN_SECONDS = 30.0  # an unknown key makes us look again, but not for every forged token
 _LEEWAY_SECONDS = 60
 
 
@@ -42,8 +42,9 @@ class Tokens:
 class Provider:
     """One per process: it remembers what the provider published."""
 
-    def __init__(self, config: OidcConfig) -> None:
+    def __init__(self, config: OidcConfig, *, keys_again: float = KEYS_AGAIN_SECONDS) -> None:
         self.config = config
+        self._keys_again = keys_again
         self._metadata: dict[str, Any] = {}
         self._metadata_at = -_FRESH_SECONDS
         self._keys: KeySet | None = None
@@ -135,7 +136,7 @@ class Provider:
         try:
             return _decode(id_token, keys)
         except (JoseError, ValueError) as error:
-            again = await self._published_keys(older_than=_KEYS_AGAIN_SECONDS)
+            again = await self._published_keys(older_than=self._keys_again)
             if again is keys:
                 log.warning("an ID token is not the provider's", cause=type(error).__name__)
                 raise failed() from error
