@@ -1,5 +1,6 @@
 """The commands that end by themselves."""
 
+import json
 import subprocess
 import sys
 
@@ -30,6 +31,12 @@ def test_settings_are_shown_with_their_values_but_no_secret() -> None:
     assert "CODEHUB_PORT" in shown
     assert "9001" in shown
     assert "hunter2" not in shown
+
+
+def test_settings_and_ides_as_json() -> None:
+    shown = json.loads(output_of("settings", "--json", CODEHUB_PORT="9001", DATABASE_URL="postgresql://u:hunter2@h/d"))
+    assert (shown["CODEHUB_PORT"], shown["DATABASE_URL"]) == ("9001", "(set)")
+    assert "jupyterlab" in [one["name"] for one in json.loads(output_of("ide", "list", "--json"))]
 
 
 def test_migrate_brings_a_database_up_to_date_and_can_be_repeated(empty_database: str) -> None:

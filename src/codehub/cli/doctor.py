@@ -29,7 +29,11 @@ def doctor(
     url: Annotated[str | None, typer.Option(help="Look at this server.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Check everything that CodeHub needs, and say what to do about what is missing."""
+    """Check what CodeHub needs, and say what to do.
+
+    Looks at this machine and its settings, as `codehub up` would use them, and at the CodeHub that runs here; or at a
+    server elsewhere. It changes nothing, and fails when something that is needed is missing.
+    """
     findings = remote_findings(url) if remote or url else local_findings()
     if json:
         output.print_json([one.as_dict() for one in findings])

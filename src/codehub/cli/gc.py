@@ -40,7 +40,11 @@ def gc(
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
-    """Collect archives that nobody needs any more; for administrators."""
+    """Collect archives that nobody needs any more.
+
+    For administrators. It happens by itself every few hours; a deleted workspace's archive stays until it can no longer
+    be undeleted.
+    """
     with connected() as client:
         if (override or unknown_too) and not dry_run:
             options.confirm("What is removed this way cannot be brought back. See --dry-run first. Go on?", yes=yes)

@@ -62,10 +62,15 @@ async def install_first(settings: Settings, data_dir: Path, say: Callable[[str],
         say(f"{FIRST} is installed.")
 
 
+def states_of(settings: Settings) -> dict[str, str]:
+    """Each IDE there is, and whether it can be used."""
+    ides = ide_folder(_path(settings))
+    return {name: _state(name, ides) for name in RECIPES}
+
+
 def listing(settings: Settings) -> str:
     """One line for each."""
-    ides = ide_folder(_path(settings))
-    states = {name: _state(name, ides) for name in RECIPES}
+    states = states_of(settings)
     names, widest = max(map(len, states)), max(map(len, states.values()))
     return "".join(f"{name:<{names}}  {state:<{widest}}  {IDES[name].title}\n" for name, state in states.items())
 

@@ -5,7 +5,7 @@ from codehub.cli.connecting import connected
 
 
 def images(json: options.Json = False) -> None:
-    """Show what new workspaces can be, and where they can run."""
+    """Show what new workspaces can be."""
     with connected() as client:
         found = client.images()
     if json:

@@ -36,7 +36,10 @@ def login(
     read_only: Annotated[bool, typer.Option("--read-only", help="Only look, change nothing.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Log in to a server from this machine; it is the one that commands speak to from then on."""
+    """Log in to a server from this machine.
+
+    Commands speak to it from then on. A token is made for this machine; the password is kept nowhere.
+    """
     from codehub.client import ApiError, Client
 
     server = valid_url(url) if url else current_url()
@@ -103,7 +106,7 @@ def logout(
     url: Annotated[str | None, typer.Argument(metavar="URL", help="The server. [default: the current one]")] = None,
     json: options.Json = False,
 ) -> None:
-    """Log out of a server: the token of this machine ends, and is forgotten."""
+    """Log out of a server: this machine's token ends."""
     from codehub.client import ApiError, Client
 
     stored = credentials.load()

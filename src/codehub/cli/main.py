@@ -12,8 +12,9 @@ import typer
 
 from codehub import __version__
 from codehub.cli import doctor as doctoring
-from codehub.cli import gc, images, login, tokens, users, ws_state
+from codehub.cli import gc, images, login, output, tokens, users, ws_state
 from codehub.cli.exits import Exit, exit_code_of
+from codehub.cli.options import Json
 from codehub.errors import CodeHubError, SettingsError, StartError
 
 app = typer.Typer(
@@ -47,7 +48,10 @@ def options(
 
 @app.command(name="up")
 def up_command() -> None:
-    """Start CodeHub on this machine, with servers of its own unless others are named, until Ctrl-C."""
+    """Start CodeHub on this machine, until Ctrl-C.
+
+    It has servers of its own unless DATABASE_URL and REDIS_URL name others.
+    """
     from codehub import logs
     from codehub.cli import up
     from codehub.config import Settings
@@ -59,7 +63,10 @@ def up_command() -> None:
 
 @app.command(name="coordinator")
 def coordinator_command() -> None:
-    """Run a coordinator beside others, for the servers named by DATABASE_URL and REDIS_URL, until Ctrl-C."""
+    """Run a coordinator beside others, until Ctrl-C.
+
+    It uses the servers that DATABASE_URL and REDIS_URL name.
+    """
     from codehub import logs
     from codehub.cli import coordinator
     from codehub.config import Settings
@@ -71,7 +78,10 @@ def coordinator_command() -> None:
 
 @app.command(name="api")
 def api_command() -> None:
-    """Run an API process beside others, for the servers named by DATABASE_URL and REDIS_URL, until Ctrl-C."""
+    """Run an API process beside others, until Ctrl-C.
+
+    It uses the servers that DATABASE_URL and REDIS_URL name.
+    """
     from codehub import logs
     from codehub.cli import api
     from codehub.config import Settings
@@ -83,7 +93,10 @@ def api_command() -> None:
 
 @app.command()
 def migrate() -> None:
-    """Bring the database named by DATABASE_URL up to this version's schema."""
+    """Bring the database up to this version's schema.
+
+    It is the one that DATABASE_URL names; `codehub up` does this by itself.
+    """
     from codehub import logs
     from codehub.config import Settings
     from codehub.db import migrate as migrations
@@ -100,20 +113,28 @@ def migrate() -> None:
 @app.command()
 def settings(
     markdown: Annotated[bool, typer.Option("--markdown", help="Write the documentation page instead.")] = False,
+    json: Json = False,
 ) -> None:
-    """Show every setting with its value; secrets are not shown."""
+    """Show every setting with its value, but no secrets."""
     from codehub.cli import settings_page
     from codehub.config import Settings
 
+    if json:
+        output.print_json(settings_page.as_dict(Settings.load()))
+        return
     typer.echo(settings_page.markdown() if markdown else settings_page.table(Settings.load()), nl=False)
 
 
 @ides.command(name="list")
-def list_ides() -> None:
+def list_ides(json: Json = False) -> None:
     """Show the IDEs there are, and which are installed."""
     from codehub.cli import ide
     from codehub.config import Settings
 
+    if json:
+        states = ide.states_of(Settings.load())
+        output.print_json([{"name": name, "state": state} for name, state in states.items()])
+        return
     typer.echo(ide.listing(Settings.load()), nl=False)
 
 

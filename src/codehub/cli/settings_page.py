@@ -35,6 +35,11 @@ def table(settings: Settings) -> str:
     return "".join(f"{alias:<{width}}  {shown}\n" for alias, shown in rows)
 
 
+def as_dict(settings: Settings) -> dict[str, str]:
+    """Every setting and its value, as they are shown."""
+    return {alias: _shown(value) for alias, value in _values(settings)}
+
+
 def _values(settings: Settings) -> Iterator[tuple[str, object]]:
     for name in group_types():
         group: Group = getattr(settings, name)

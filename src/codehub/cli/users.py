@@ -49,7 +49,10 @@ def create(
 
 @app.command()
 def disable(user: Username, yes: options.Yes = False, json: options.Json = False) -> None:
-    """Lock a user out: their sessions and tokens end, their workspaces stop; nothing is deleted."""
+    """Lock a user out; nothing of theirs is deleted.
+
+    Their sessions and tokens end, their workspaces stop.
+    """
     with connected() as client:
         found = naming.user(client, user)
         name = output.clean(found.username)
@@ -70,7 +73,7 @@ def role(
     role: Annotated[str, typer.Argument(metavar="ROLE", help=f"One of: {', '.join(ROLES)}.")],
     json: options.Json = False,
 ) -> None:
-    """Make a user an administrator, or an ordinary user again."""
+    """Make a user an administrator, or no longer."""
     if role not in ROLES:
         raise CommandError(f"There is no role {role!r}.", f"Choose one of: {', '.join(ROLES)}.", exit_code=Exit.USAGE)
     _change(user, {"role": role}, f"is {'an administrator' if role == 'admin' else 'an ordinary user'} now", json=json)
@@ -82,7 +85,11 @@ def password(
     password_stdin: options.PasswordStdin = False,
     json: options.Json = False,
 ) -> None:
-    """Set a user's password, or change your own: then asks for the present one first."""
+    """Set a user's password, or change your own.
+
+    For your own it asks for the present one first; with --password-stdin that is the first line and the new one the
+    second.
+    """
     if user is None:
         _own_password(from_stdin=password_stdin, json=json)
         return

@@ -113,7 +113,7 @@ def show(workspace: Workspace, json: Json = False) -> None:
 def rename(
     workspace: Workspace, name: Annotated[str, typer.Argument(metavar="NAME", help="Its new name.")], json: Json = False
 ) -> None:
-    """Give a workspace another name; its id and its address stay."""
+    """Give a workspace another name; its id stays."""
     with connected() as client:
         found = naming.workspace(client, workspace)
         renamed = client.update_workspace(found.id, name=name)
@@ -129,7 +129,10 @@ def open_command(
     print_only: Annotated[bool, typer.Option("--print", help="Print the address only.")] = False,
     json: Json = False,
 ) -> None:
-    """Open a workspace in the browser; one that is stopped or archived wakes up by the visit."""
+    """Open a workspace in the browser.
+
+    One that is stopped or archived wakes up by the visit.
+    """
     with connected() as client:
         found = naming.workspace(client, workspace)
         url = f"{client.url}{found.url}"

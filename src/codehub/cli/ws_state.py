@@ -37,13 +37,19 @@ def stop(workspace: Workspace, wait: Wait = False, timeout: Timeout = None, json
 
 @app.command()
 def archive(workspace: Workspace, wait: Wait = False, timeout: Timeout = None, json: Json = False) -> None:
-    """Stop a workspace and move its home to the archive store."""
+    """Move a workspace's home to the archive store.
+
+    One that runs is stopped first.
+    """
     _ask_for(workspace, "ARCHIVED", lambda _: None, wait=wait, timeout=timeout, json=json)
 
 
 @app.command()
 def restore(workspace: Workspace, wait: Wait = False, timeout: Timeout = None, json: Json = False) -> None:
-    """Bring the home of an archived workspace back, without starting it."""
+    """Bring the home of an archived workspace back.
+
+    It is not started.
+    """
 
     def there(one: "api.Workspace") -> str | None:
         return "is running: its home is there." if one.phase == one.desired_state == "RUNNING" else None
@@ -115,7 +121,10 @@ def keep_awake(
     hours: Annotated[float, typer.Argument(metavar="HOURS", min=0, max=24, help="For how long; 0 ends it.")] = 8.0,
     json: Json = False,
 ) -> None:
-    """Keep a workspace from being stopped because it is idle, for at most 24 hours."""
+    """Keep a workspace from being stopped when idle.
+
+    For at most 24 hours from now.
+    """
     with connected() as client:
         found = naming.workspace(client, workspace)
         kept = client.keep_awake(found.id, hours)
