@@ -13,7 +13,7 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.db import sessions, tokens
-from codehub.db.pool import Connection, Pool, connection
+from codehub.db.pool import Connection, Pool, connection, read
 from codehub.db.sessions import Holder, SessionRow
 from codehub.errors import NotFound, NotLoggedIn
 from codehub.model.workspace import UserId
@@ -72,13 +72,13 @@ async def authenticate(
 
 
 async def _holder(pool: Pool, config: AccountConfig, secret: str, kind: ActorKind) -> Holder | None:
-    async with connection(pool) as conn:
-        if kind is ActorKind.TOKEN:
-            holder = await tokens.find(conn, hash_of(secret))
-        else:
-            holder = await sessions.find(conn, hash_of(secret), idle_of(config))
-        if holder is not None and holder.stale:
-            touch = tokens.touch if kind is ActorKind.TOKEN else sessions.touch
+    if kind is ActorKind.TOKEN:
+        holder = await read(pool, lambda conn: tokens.find(conn, hash_of(secret)))
+    else:
+        holder = await read(pool, lambda conn: sessions.find(conn, hash_of(secret), idle_of(config)))
+    if holder is not None and holder.stale:
+        touch = tokens.touch if kind is ActorKind.TOKEN else sessions.touch
+        async with connection(pool) as conn:
             await touch(conn, holder.credential_id)
     return holder
 

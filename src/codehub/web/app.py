@@ -4,12 +4,13 @@ The API is in web/api, errors as answers in web/errors.py.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from http import HTTPStatus
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codehub import __version__
 from codehub.metrics import Metrics
@@ -24,10 +25,10 @@ from codehub.web.health import Check, DependencyState, look_at
 
 # Of web/api.
 _ACCOUNTS = (session.router, oidc.router, tokens.router, users.router)
-ROUTERS: tuple[APIRouter, ...] = (
+ROUTERS: tuple[APIRouter, ...] = (  # what is asked for most comes first
+    workspaces.router,
     *_ACCOUNTS,
     images.router,
-    workspaces.router,
     admin.router,
     events.router,
 )
@@ -69,7 +70,7 @@ def create_app(
         app.state.provider = Provider(context.settings.oidc)
         include_api(app)
     app.add_middleware(BodyLimit)
-    app.middleware("http")(_observe)
+    app.add_middleware(Observe, metrics=metrics)
     errors.install(app)
     app.add_api_route(
         "/healthz", healthz, methods=["GET", "HEAD"], response_class=PlainTextResponse, include_in_schema=False
@@ -139,18 +140,35 @@ async def _look(request: Request) -> dict[str, DependencyState]:
     return states
 
 
-async def _observe(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    started = time.perf_counter()
-    status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # what a bug becomes, further out
-    try:
-        response = await call_next(request)
-        status = response.status_code
-    finally:
-        metrics: Metrics = request.app.state.metrics
-        # Only known routes become labels: a scanner's paths must not grow the registry.
-        route = getattr(request.scope.get("route"), "path", "(none)")
-        metrics.requests.labels(request.method, route, str(status)).inc()
-        metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
-    for name, value in SECURITY_HEADERS.items():
-        response.headers.setdefault(name, value)
-    return response
+class Observe:
+    """Counts and times every answer, and gives it the headers that all have."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # what a bug becomes, further out
+
+        async def begin(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                has = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in _HEADERS if each[0] not in has)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, begin)
+        finally:
+            # Only known routes become labels: a scanner's paths must not grow the registry.
+            route = getattr(scope.get("route"), "path", "(none)")
+            self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+            self._metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
+
+
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]

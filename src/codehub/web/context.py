@@ -24,7 +24,7 @@ class Context:
     default_backend: InstanceBackend
 
 
-def context_of(connection: HTTPConnection) -> Context:
+async def context_of(connection: HTTPConnection) -> Context:  # not sync: that would be a thread's turn
     context: Context = connection.app.state.context
     return context
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from codehub.db import history, listing
 from codehub.db.history import HistoryLine, HistoryPlace
 from codehub.db.listing import Filter, Place, Version
-from codehub.db.pool import Connection, Pool, connection
+from codehub.db.pool import Connection, Pool, connection, read
 from codehub.model.workspace import WorkspaceId
 from codehub.services.actors import Actor
 from codehub.services.workspaces.deciding import find
@@ -55,16 +55,18 @@ class Shelf:
 
 async def page(pool: Pool, terms: Terms, shelf: Shelf, asked: Filter, *, after: Place | None, limit: int) -> Page:
     """Whose workspaces are listed is the caller's to decide, in the filter."""
-    async with connection(pool) as conn:
+
+    async def work(conn: Connection) -> tuple[Sequence[Version], Sequence[Encoded]]:
         versions = await listing.page(conn, asked, after, limit + 1)
-        items = await shelf.all_of(conn, versions[:limit], terms.retention)
+        return versions, await shelf.all_of(conn, versions[:limit], terms.retention)
+
+    versions, items = await read(pool, work)
     last = versions[limit - 1] if len(versions) > limit else None
     return Page(items, None if last is None else Place(last.created_at, last.id))
 
 
 async def one(pool: Pool, terms: Terms, actor: Actor, identity: WorkspaceId) -> Encoded:
-    async with connection(pool) as conn:
-        return encoded(await find(conn, actor, identity), terms.retention)
+    return encoded(await read(pool, lambda conn: find(conn, actor, identity)), terms.retention)
 
 
 @dataclass(frozen=True, slots=True)

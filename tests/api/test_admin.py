@@ -1,0 +1,156 @@
+"""What administrators see and ask for, and what running workspaces say through the leader."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
+
+import pytest
+
+from codehub.coordinator.gc_requests import GcRequests
+from codehub.coordinator.records import DatabaseRecords
+from codehub.db.pool import Connection, Role, open_pool
+from codehub.model.workspace import Operation, OpId
+from codehub.signals.connect import Redis
+from codehub.signals.progress import Progress, RedisProgress
+from tests.api.caller import Caller, error
+from tests.coordinator.collecting import Store, Watched
+from tests.db.support import change
+
+
+async def test_everybodys_workspaces(ada: Caller, bob: Caller, root: Caller, owner: Connection) -> None:
+    await ada.has(owner, name="ada's")
+    await bob.has(owner, "ERROR", name="bob's")
+    shown = (await root.get("/admin/workspaces")).json()["items"]
+    assert {(each["name"], each["owner"]["username"]) for each in shown} == {("ada's", "ada"), ("bob's", "bob")}
+    for params in ({"owner": str(bob.person.id)}, {"phase": "ERROR"}, {"q": "BOB"}):
+        found = (await root.get("/admin/workspaces", params=params)).json()["items"]
+        assert [each["name"] for each in found] == ["bob's"], params
+
+
+async def test_limits_say_who_uses_what(ada: Caller, bob: Caller, root: Caller, owner: Connection) -> None:
+    for _ in range(2):
+        await ada.has(owner, "RUNNING")
+    await bob.has(owner, "STANDBY", desired_state="RUNNING")
+    await bob.has(owner, "STANDBY")
+    shown = (await root.get("/admin/limits")).json()
+    assert (shown["total"], shown["per_user_limit"]) == ({"running": 3, "limit": 100}, 2)
+    assert [(each["user"]["username"], each["running"]) for each in shown["users"]] == [("ada", 2), ("bob", 1)]
+
+
+async def test_the_audit_log_is_paged_and_filtered(ada: Caller, root: Caller, owner: Connection) -> None:
+    first = await ada.has(owner)
+    for number in range(3):
+        await ada.patch(f"/workspaces/{first}", {"name": f"n{number}"})
+    second = await ada.has(owner)
+    await root.delete(f"/workspaces/{second}")
+    page = (await root.get("/admin/audit", params={"limit": 2})).json()
+    assert [each["action"] for each in page["items"]] == ["workspace.delete", "workspace.update"]
+    newest = page["items"][0]
+    assert (newest["user"]["username"], newest["kind"], newest["address"]) == ("root", "token", "192.0.2.7")
+    assert (newest["workspace_id"], newest["details"]) == (str(second), {"owner": "ada"})
+    rest = (await root.get("/admin/audit", params={"cursor": page["next_cursor"]})).json()
+    assert (len(rest["items"]), rest["next_cursor"]) == (2, None)
+    for params, count in (
+        ({"user": str(ada.person.id)}, 3),
+        ({"workspace": str(second)}, 1),
+        ({"action": "workspace.update"}, 3),
+    ):
+        assert len((await root.get("/admin/audit", params=params)).json()["items"]) == count, params
+    assert error(await root.get("/admin/audit", params={"cursor": "x"})) == (422, "invalid")
+
+
+# -- collections ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def store(database: str, owner: Connection, redis: Redis) -> AsyncIterator[Store]:
+    async with (
+        open_pool(database, Role.CONTROLLER, max_size=2) as controller,
+        open_pool(database, Role.API, max_size=2) as api,
+    ):
+        records = DatabaseRecords(controller, api)
+        yield Store(owner, redis, Watched(records))
+
+
+@pytest.fixture
+def gc(store: Store) -> GcRequests:
+    return GcRequests(store.collector, store.records.records)
+
+
+async def test_a_collection_is_asked_for_done_and_reported(root: Caller, store: Store, gc: GcRequests) -> None:
+    await store.add_crowd(20)
+    old, new = await store.superseded()
+    dry = (await root.post("/admin/gc", {"dry_run": True})).json()["id"]
+    real = (await root.post("/admin/gc")).json()["id"]
+    waiting = (await root.get("/admin/gc")).json()["items"]
+    told = [(each["id"], each["finished_at"], each["report"]) for each in waiting]
+    assert told == [(real, None, None), (dry, None, None)]
+    assert waiting[0]["requested_by"]["username"] == "root"
+
+    assert await gc.honour()
+    assert old in store.world.stored
+    assert await gc.honour()
+    assert old not in store.world.stored
+    assert new in store.world.stored
+    assert not await gc.honour()
+    done, tried = (await root.get("/admin/gc")).json()["items"]
+    assert (done["id"], done["report"]["deleted"], done["report"]["due"]) == (real, 1, [old])
+    assert (tried["dry_run"], tried["report"]["deleted"], tried["report"]["due"]) == (True, 0, [old])
+
+
+async def test_cycles_report_too_and_failures_are_told(root: Caller, store: Store, gc: GcRequests) -> None:
+    await gc.cycle()
+    store.records.away.add("known")
+    await root.post("/admin/gc")
+    assert await gc.honour()
+    asked, cycle = (await root.get("/admin/gc")).json()["items"]
+    assert (cycle["requested_by"], cycle["report"]["found"]) == (None, 0)
+    assert "did not answer" in asked["report"]["error"]
+
+
+async def test_a_request_that_a_leader_left_is_taken_again(root: Caller, store: Store, gc: GcRequests) -> None:
+    await root.post("/admin/gc")
+    taken = await store.records.records.take_gc_request()
+    assert taken is not None
+    assert await gc.honour()
+    assert not await gc.honour()
+
+
+async def test_an_old_word_is_not_acted_on(root: Caller, store: Store, gc: GcRequests, owner: Connection) -> None:
+    await store.add_crowd(20)
+    old, _ = await store.superseded()
+    await root.post("/admin/gc", {"override": True})
+    await owner.execute("UPDATE gc_runs SET requested_at = now() - interval '2 hours'")
+    assert await gc.honour()
+    assert old in store.world.stored
+    assert "within an hour" in (await root.get("/admin/gc")).json()["items"][0]["report"]["error"]
+
+
+async def test_not_more_requests_than_anybody_means(root: Caller) -> None:
+    answers = [await root.post("/admin/gc") for _ in range(6)]
+    assert [answer.status_code for answer in answers] == [202] * 5 + [409]
+    assert error(await root.post("/admin/gc", {"dry_run": True, "override": True})) == (422, "invalid")
+
+
+# -- what the leader knows --------------------------------------------------------------------------------------------
+
+
+async def test_progress_is_shown_beside_the_operation_it_is_of(ada: Caller, owner: Connection, redis: Redis) -> None:
+    op_id = OpId(uuid4())
+    identity = await ada.has(owner, "STANDBY", desired_state="ARCHIVED", operation="ARCHIVING", op_id=op_id)
+    await RedisProgress(redis).leave({identity: Progress(op_id, Operation.ARCHIVING, 5, 2, datetime.now(UTC))})
+    for path in ("/workspaces", f"/workspaces/{identity}"):
+        answer = (await ada.get(path)).json()
+        shown = answer["items"][0] if "items" in answer else answer
+        assert shown["progress"] == {"bytes": 5, "files": 2}
+    await change(owner, identity, op_id=UUID(int=7))
+    assert (await ada.get(f"/workspaces/{identity}")).json()["progress"] is None
+
+
+async def test_logs_are_asked_of_the_leader(ada: Caller, bob: Caller, root: Caller, owner: Connection) -> None:
+    stopped = await ada.has(owner, "STANDBY")
+    assert error(await ada.get(f"/workspaces/{stopped}/logs")) == (409, "not_running")
+    assert error(await bob.get(f"/workspaces/{stopped}/logs")) == (404, "not_found")
+    await root.get(f"/workspaces/{stopped}/logs")
+    row = await (await owner.execute("SELECT action, details FROM audit_log")).fetchall()
+    assert row == [("workspace.logs", {"owner": "ada"})]
