@@ -8,6 +8,7 @@ leaves the encoding to FastAPI, which is what one would write first.
 import asyncio
 import json
 import multiprocessing
+import os
 import shutil
 import socket
 import sys
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -79,16 +81,30 @@ def constant(listener: socket.socket, body: bytes, *, encoded: bool) -> None:
     uvloop.run(serve(app, listener))
 
 
+@dataclass(frozen=True)
+class Served:
+    """One of the servers."""
+
+    port: int
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """What it has used so far: what other programs do on this machine changes it least."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def process(target: object, *arguments: object, **more: object) -> Iterator[int]:
-    """A server in a process of its own; its port."""
+def process(target: object, *arguments: object, **more: object) -> Iterator[Served]:
+    """A server in a process of its own."""
     listener = listen("127.0.0.1", 0)
     child = multiprocessing.get_context("fork").Process(target=target, args=(listener, *arguments), kwargs=more)  # type: ignore[arg-type]
     child.start()
     port = listener.getsockname()[1]
     listener.close()
     try:
-        yield port
+        assert child.pid is not None
+        yield Served(port, child.pid)
     finally:
         child.terminate()
         child.join(20)
@@ -138,21 +154,25 @@ async def fill(conn: Connection) -> None:
     )
 
 
-async def measure(ports: dict[str, int]) -> None:
-    rates: dict[str, list[float]] = {name: [] for name in ports}
-    slowest: dict[str, list[float]] = {name: [] for name in ports}
-    for port in ports.values():
-        await load(port)  # warm
+async def measure(servers: dict[str, Served]) -> None:
+    rates: dict[str, list[float]] = {name: [] for name in servers}
+    slowest: dict[str, list[float]] = {name: [] for name in servers}
+    cpu: dict[str, list[float]] = {name: [] for name in servers}
+    for server in servers.values():
+        await load(server.port)  # warm
     for _ in range(ROUNDS):
-        for name, port in ports.items():
-            rate, p99 = await load(port)
+        for name, server in servers.items():
+            before = server.cpu_seconds()
+            rate, p99 = await load(server.port)
             rates[name].append(rate)
             slowest[name].append(p99)
+            cpu[name].append((server.cpu_seconds() - before) / (rate * SECONDS) * 1000)
     report(
         "api",
         [
             Figure("workspaces-of-50", "requests/s", rates["api"], rates["constant"]),
             Figure("workspaces-of-50-p99", "ms", slowest["api"], slowest["constant"]),
+            Figure("workspaces-of-50-cpu", "ms/request", cpu["api"], cpu["constant"]),
             Figure("workspaces-of-50-beside-a-value", "requests/s", rates["api"], rates["value"]),
         ],
     )
@@ -170,7 +190,7 @@ def bench(folder: Path) -> None:
                 async with await psycopg.AsyncConnection.connect(servers.database_url, autocommit=True) as owner:
                     await owner.execute(FILL, [USER, WORKSPACES])
                 with process(api, servers.database_url, servers.redis_url) as ours:
-                    body = await body_of(ours)
+                    body = await body_of(ours.port)
                     sys.stdout.write(f"{len(body)} bytes, {len(json.loads(body)['items'])} workspaces\n")
                     with (
                         process(constant, body, encoded=True) as theirs,
