@@ -347,3 +347,47 @@ async def test_a_thousand_at_once_are_read_page_by_page(site: Installation) -> N
 async def _all_running(site: Installation) -> bool:
     found = await site.owner.execute("SELECT bool_and(phase = 'RUNNING' AND operation = 'NONE') FROM workspaces")
     return (await found.fetchone()) == (True,)
+
+
+async def test_a_home_that_vanished_after_its_archive_was_complete_is_saved(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        site.world.home(it)["notes"] = b"kept"
+        verifying = site.world.misbehave("archives.verify", Misbehaviour.SLOW, workspace_id=it)
+        await site.wish(it, Desired.ARCHIVED)
+        async with asyncio.timeout(20):
+            while not verifying.struck:
+                await controller.tick()
+                await asyncio.sleep(0)
+        site.world.lose_volume(it)
+        verifying.end()
+        row = await site.ticked_until(controller, it, is_at(Phase.ARCHIVED))
+        assert row.status.archive_key is not None
+        assert site.world.stored[row.status.archive_key].home == {"notes": b"kept"}
+
+
+async def test_a_home_that_vanished_before_its_archive_was_made_is_lost_at_once(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        archiving = site.world.misbehave("jobs.archive", Misbehaviour.SLOW, workspace_id=it)
+        await site.wish(it, Desired.ARCHIVED)
+        async with asyncio.timeout(20):
+            while not archiving.struck:
+                await controller.tick()
+                await asyncio.sleep(0)
+        site.world.lose_volume(it)
+        archiving.end()
+        row = await _without_pauses(site, controller, it, lambda row: row.status.phase is Phase.ERROR)
+        assert row.status.error_reason is ErrorReason.DATA_LOST
+
+
+async def test_what_a_listing_does_not_show_yet_is_not_asked_for_again_and_again(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await site.add()
+        site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it)
+        asked = site.world.misbehave("volumes.create", Misbehaviour.LIES, workspace_id=it)
+        started = asyncio.get_running_loop().time()
+        await ticks(controller, 50)
+        took = asyncio.get_running_loop().time() - started
+        assert 1 <= asked.struck <= 2 + took / 0.2
+        assert asked.struck < 25

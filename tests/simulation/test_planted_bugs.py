@@ -49,7 +49,5 @@ def test_every_planted_bug_is_found_and_the_same_seed_passes_without_it() -> Non
     with ProcessPoolExecutor(2, mp_context=context) as pool:
         again = [what[0] for what in found if what is not None]
         bare = list(pool.map(planting.run_bare, [bugs.ALL[name] for name in names], again))
-    # Circles: test_a_home_lost_while_it_is_archived_is_noticed says why; to be left out with it.
-    whole = [None if what is None or "circles" in what else what for what in bare]
-    broken = {name: what for name, what in zip(names, whole, strict=True) if what is not None}
+    broken = {name: what for name, what in zip(names, bare, strict=True) if what is not None}
     assert not broken, "these seeds fail without the bug, too"

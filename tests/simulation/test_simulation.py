@@ -45,7 +45,6 @@ def test_a_crowd() -> None:
     assert outcome.workspaces >= 150
 
 
-@pytest.mark.xfail(strict=True, reason="the controller asks for volume and archive in turns and never has both")
 def test_a_home_lost_while_it_is_archived_is_noticed() -> None:
     outcome = run_seed(200, replace(DENSE, losses=0.1))
     assert outcome.violation is None, outcome

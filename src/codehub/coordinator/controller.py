@@ -19,11 +19,12 @@ import structlog
 
 from codehub.coordinator import perform, store
 from codehub.coordinator.deadlines import Deadlines
-from codehub.coordinator.errands import DONE, SKIPPED, Errands, Failed, Result, VolumeLooked
+from codehub.coordinator.errands import DONE, SKIPPED, Errands, Failed, Looked, Result
 from codehub.coordinator.history import entry_of
 from codehub.coordinator.looking import Lookout
 from codehub.coordinator.pace import Pace, Pacer, Sweep
 from codehub.coordinator.ports import Asked, Leadership, Reading, Records
+from codehub.coordinator.repeats import Repeats
 from codehub.coordinator.seeing import Eyes, Sight
 from codehub.coordinator.store import StoreWatch
 from codehub.db.statuses import StatusChange
@@ -97,6 +98,7 @@ class Controller:
         self._errands = Errands(self._wake, _LANES)
         self._store = StoreWatch(archives)
         self._deadlines = Deadlines()
+        self._repeats = Repeats()
         self._eyes = Eyes(self._store, self._deadlines, on_progress=on_progress)
         self._pacer, self._sweep = Pacer(pace), Sweep(pace)
         self._to_read: set[WorkspaceId] = set()  # something about them changed, and no tick has dealt with it yet
@@ -183,10 +185,10 @@ class Controller:
             self._errands.start(store.NOBODY, None, ("store", store.LOOK), self._probe_store)
 
     async def _probe_store(self) -> Result:
-        result = await self._store.probe()
+        await self._store.probe()
         if not self._store.is_out:
             self._deadlines.store_back_at = self._now()
-        return result
+        return DONE
 
     async def _readings(self) -> AsyncIterator[Reading]:
         """Page by page: what needs something with a slice of the rest, then what is left of those that changed."""
@@ -290,12 +292,21 @@ class Controller:
     def _act(self, moves: Sequence[_Move]) -> None:
         for move in moves:
             backend = self._backends.get(move.row.instance_backend)
-            if move.action is not None and backend is not None:
+            if backend is None:
+                continue
+            if move.action is None:
+                self._repeats.forget(move.row.id)
+                self._look_closer(move, backend)
+            elif self._repeats.may_ask(move.row.id, move.action):
                 self._start_action(move, move.action, backend)
-            elif move.sight.volume_suspect and backend is not None:
-                self._start_volume_look(move.row, backend)
-            elif move.sight.need.is_waited_for or (not move.got_further and self._may_wish(move)):
-                self._start_archive_look(move.row, move.sight.need)
+
+    def _look_closer(self, move: _Move, backend: Backend) -> None:
+        """Look at what this sight lacked; at an archive that nothing waits for only now and then."""
+        sight = move.sight
+        wished = not move.got_further and self._may_wish(move)
+        need = sight.need if sight.need.is_waited_for or wished else Need()
+        if sight.volume_suspect or not need.is_none:
+            self._start_look(move.row, backend, need, volume=sight.volume_suspect)
 
     def _start_action(self, move: _Move, action: Action, backend: Backend) -> None:
         row, op_id = move.row, move.status.op_id
@@ -314,20 +325,15 @@ class Controller:
 
         self._errands.start(row.id, op_id, (row.instance_backend, perform.lane_of(action)), errand)
 
-    def _start_volume_look(self, row: Workspace, backend: Backend) -> None:
+    def _start_look(self, row: Workspace, backend: Backend, need: Need, *, volume: bool) -> None:
         async def errand() -> Result:
-            return VolumeLooked(await backend.volumes.look(row.id))
-
-        self._errands.start(row.id, None, (row.instance_backend, perform.ACT), errand)
-
-    def _start_archive_look(self, row: Workspace, need: Need) -> None:
-        async def errand() -> Result:
-            seen = await self._store.ask(row, need)
-            if ArchiveSeen.VERIFIED in seen.archives.values():
+            archives = await self._store.ask(row, need)
+            if ArchiveSeen.VERIFIED in archives.values():
                 self._deadlines.progressed(row.id, row.status.op_id, self._now())  # reading it back may take long
-            return seen
+            return Looked(archives, await backend.volumes.look(row.id) if volume else None)
 
-        self._errands.start(row.id, None, ("store", store.lane_of(need)), errand)
+        where = (row.instance_backend, perform.ACT) if need.is_none else ("store", store.lane_of(need))
+        self._errands.start(row.id, None, where, errand)
 
     def _may_wish(self, move: _Move) -> bool:
         """Whether it is time for a look at an archive that nothing waits for."""

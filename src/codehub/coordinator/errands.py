@@ -8,7 +8,7 @@ so that a hundred slow starts delay neither removals nor another backend.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -39,20 +39,14 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class ArchivesSeen:
-    """A look at the store, each answer with the key that it is about."""
+class Looked:
+    """Everything that one workspace lacked, looked at in one go, so that one decision has all of it."""
 
-    archives: Mapping[ArchiveKey, ArchiveSeen]
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeLooked:
-    """A volume that a listing lacked, looked at directly."""
-
-    volume: VolumeSeen
+    archives: Mapping[ArchiveKey, ArchiveSeen] = field(default_factory=dict)
+    volume: VolumeSeen | None = None  # of one that a listing lacked: looked at directly, after the archives
 
 
-Result = Done | Skipped | Failed | ArchivesSeen | VolumeLooked
+Result = Done | Skipped | Failed | Looked
 DONE = Done()
 SKIPPED = Skipped()
 

@@ -11,7 +11,7 @@ from datetime import datetime
 import structlog
 
 from codehub.coordinator.deadlines import Deadlines
-from codehub.coordinator.errands import ArchivesSeen, Result, VolumeLooked
+from codehub.coordinator.errands import Looked, Result
 from codehub.coordinator.looking import Listing
 from codehub.coordinator.store import StoreWatch
 from codehub.model.names import archive_key
@@ -83,7 +83,7 @@ class Eyes:
             if self._is_mass_loss(workspace.instance_backend, len(suspects), len(suspects) + len(listing.volumes)):
                 return None
         looked = self.results.get(workspace.id)
-        if not volume.exists and isinstance(looked, VolumeLooked):
+        if not volume.exists and isinstance(looked, Looked) and looked.volume is not None:
             return looked.volume
         return volume
 
@@ -104,7 +104,7 @@ class Eyes:
         result = self.results.get(workspace.id)
         if need.is_none and result is None:
             return seen, need
-        answers = result.archives if isinstance(result, ArchivesSeen) else {}
+        answers = result.archives if isinstance(result, Looked) else {}
         op_key = archive_key(workspace.id, status.op_id) if status.op_id is not None else None
         archive = answers.get(status.archive_key) if status.archive_key is not None else None
         op_archive = answers.get(op_key) if op_key is not None else None

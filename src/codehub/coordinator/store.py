@@ -10,7 +10,6 @@ from uuid import UUID
 
 import structlog
 
-from codehub.coordinator.errands import ArchivesSeen
 from codehub.drivers.base import Archives
 from codehub.model.names import archive_key
 from codehub.model.needs import Depth, Need
@@ -40,21 +39,20 @@ class StoreWatch:
         """Whether it is out and was not asked for a while."""
         return self.is_out and asyncio.get_running_loop().time() >= self._probe_at
 
-    async def probe(self) -> ArchivesSeen:
+    async def probe(self) -> None:
         """Ask for something that is not there: any answer will do."""
         self._probe_at = asyncio.get_running_loop().time() + self._pause
         self._pause = min(self._pause * 2, _LONGEST_PROBE_SECONDS)
         self._note(await self._archives.look(_NOBODYS))
-        return ArchivesSeen({})
 
-    async def ask(self, workspace: Workspace, need: Need) -> ArchivesSeen:
+    async def ask(self, workspace: Workspace, need: Need) -> Mapping[ArchiveKey, ArchiveSeen]:
         """Look at what is needed, no more closely than that."""
         answers: dict[ArchiveKey, ArchiveSeen] = {}
         for key, depth in wanted(workspace, need).items():
             look = self._archives.verify if depth is Depth.VERIFY else self._archives.look
             answers[key] = await look(key)
             self._note(answers[key])
-        return ArchivesSeen(answers)
+        return answers
 
     def _note(self, seen: ArchiveSeen) -> None:
         out = seen in SILENT

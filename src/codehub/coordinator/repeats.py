@@ -1,0 +1,45 @@
+"""Pauses before an action is asked for again: the driver took it, and no look shows what became of it yet.
+
+The end of an errand wakes the next tick at once, so without a pause a listing that lags behind would have the same
+call repeated a hundred times a second.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from codehub.model.actions import Action
+from codehub.model.workspace import WorkspaceId
+
+_FIRST_SECONDS = 0.2
+_LONGEST_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class _Asked:
+    action: Action
+    pause: float
+    not_before: float
+
+
+@dataclass
+class Repeats:
+    """The last action of each workspace that is in the middle of something."""
+
+    _asked: dict[WorkspaceId, _Asked] = field(default_factory=dict)
+
+    def may_ask(self, workspace_id: WorkspaceId, action: Action) -> bool:
+        """Whether to ask now; if so, the same action must wait before it is asked for again."""
+        now = asyncio.get_running_loop().time()
+        last = self._asked.get(workspace_id)
+        if last is None or last.action != action:
+            self._asked[workspace_id] = _Asked(action, _FIRST_SECONDS, now + _FIRST_SECONDS)
+            return True
+        if now < last.not_before:
+            return False
+        last.pause = min(last.pause * 2, _LONGEST_SECONDS)
+        last.not_before = now + last.pause
+        return True
+
+    def forget(self, workspace_id: WorkspaceId) -> None:
+        """It has gone on to something else."""
+        self._asked.pop(workspace_id, None)
