@@ -43,7 +43,7 @@ class Pace:
     streams_per_user: int = 20
     heartbeat_seconds: float = 30.0
     read_seconds: float = 0.02
-    user_seconds: float = 0.1
+    user_seconds: float = 0.05
     stall_seconds: float = 10.0
     credential_seconds: float = 3.0
     poll_seconds: float = 2.0
