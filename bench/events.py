@@ -96,7 +96,7 @@ async def serve_streams(database_url: str, redis_url: str) -> None:
     settings = Settings.load()
     async with (
         open_pool(database_url, Role.API, max_size=settings.database.pool_size) as pool,
-        open_redis(redis_url) as redis,
+        open_redis(f"{redis_url}?max_connections=20000") as redis,  # the library's limit is 100; the peer needs more
     ):
         context = Context(settings, pool, redis, lambda: {InstanceBackend.PROCESS: ["ide"]}, InstanceBackend.PROCESS)
         app = _app(context)
