@@ -9,8 +9,8 @@ subscription of its own at Redis, and reads the row from the database for each c
 
 What was learnt by profiling (CPU time of the API process): two fifths go into hearing Redis (its parser in Python), a
 fifth into reading rows and making objects, the rest into writing, half of that in the middleware between us and the
-server. A pause of 20 ms between reads costs half as much CPU as one of 10 ms, and 5 ms of latency; the pause for one
-user is what makes the tail: 50 ms instead of 100 halves p99. `events` takes further arguments:
+server. The peer's one read per change and client costs twice the CPU of reading together, and is quicker by about the
+pause between two reads. `events` takes further arguments:
 the process that runs this file as something else (`api`, `clients`).
 """
 
