@@ -26,7 +26,7 @@ def test_a_first_start_ends_with_a_url_that_answers(place: Path) -> None:
     with running(place / "d", place / "out") as codehub:
         assert codehub.get("/healthz") == (200, "ok\n")
         states = {name: found["state"] for name, found in codehub.dependencies().items()}
-        assert states == dict.fromkeys(("postgresql", "redis", "archives", "process"), "up")
+        assert states == dict.fromkeys(("postgresql", "redis", "coordinator", "archives", "process"), "up")
         assert "<h1>CodeHub" in codehub.get("/")[1]
         assert "first start only" in codehub.printed, "progress is shown"
 

@@ -14,6 +14,8 @@ from codehub.web.health import Check
 from codehub.web.live import Hub
 from codehub.web.server import serve
 
+_LAST_WORDS_SECONDS = 1.0
+
 
 def application(checks: Mapping[str, Check], context: Context, isolation: Isolation = dict) -> FastAPI:
     app = create_app(checks, Metrics(), isolation, context)
@@ -25,8 +27,20 @@ def application(checks: Mapping[str, Check], context: Context, isolation: Isolat
 
 
 async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
-    """Until cancelled: then every stream ends first, so that none holds up the end of the others' requests."""
+    """Until cancelled: then every stream ends, so that none holds up the end of the others' requests.
+
+    A cancellation can get lost in redis-py while it connects; what missed it is not waited for any longer than it takes
+    to hear one, and ends with the event loop.
+    """
     hub: Hub = app.state.hub
-    async with asyncio.TaskGroup() as group:
-        group.create_task(hub.run(), name="events")
-        group.create_task(serve(app, listener), name="http")
+    events_task = asyncio.create_task(hub.run(), name="events")
+    http_task = asyncio.create_task(serve(app, listener), name="http")
+    try:
+        done, _ = await asyncio.wait({events_task, http_task}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        events_task.cancel()
+        http_task.cancel()
+        await asyncio.wait({http_task})
+        await asyncio.wait({events_task}, timeout=_LAST_WORDS_SECONDS)

@@ -29,6 +29,7 @@ from codehub.db.pool import ping as ping_database
 from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
+from codehub.errors import Unavailable
 from codehub.services.accounts import FirstAdmin, first_admin
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
@@ -38,6 +39,7 @@ from codehub.web.server import listen, url_of
 
 log = structlog.get_logger(__name__)
 
+FIRST_TERM_SECONDS = 5.0
 FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
 
 
@@ -141,8 +143,9 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
         dependencies.failed(),
     }
-    _announce(url, data_dir, admin)
     try:
+        await _coordinating(dependencies.coordinator)
+        _announce(url, data_dir, admin)
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -150,6 +153,17 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def _coordinating(coordinator: Coordinator) -> None:
+    """Who follows the URL finds everything at work; where that takes long, /readyz says so meanwhile."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_TERM_SECONDS):
+            while True:
+                with contextlib.suppress(Unavailable):
+                    await coordinator.check()
+                    return
+                await asyncio.sleep(0.05)
 
 
 def _announce(url: str, data_dir: DataDir, admin: FirstAdmin | None) -> None:
