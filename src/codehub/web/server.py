@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from codehub.errors import StartError
+from codehub.web.connections import BoundedProtocol, Limits
 
 GRACE_SECONDS = 10
 
@@ -44,12 +45,14 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-async def serve(app: FastAPI, listener: socket.socket) -> None:
+async def serve(app: FastAPI, listener: socket.socket, limits: Limits | None = None) -> None:
     """Serve until cancelled; then finish the requests under way, within a limit."""
+    limits = limits or Limits()
     config = uvicorn.Config(
         app,
         loop="none",
-        http="httptools",
+        http=type("Protocol", (BoundedProtocol,), {"limits": limits}),
+        limit_concurrency=limits.connections,
         lifespan="off",
         log_config=None,
         access_log=False,
