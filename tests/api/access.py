@@ -97,6 +97,8 @@ people and says what to do, `code` is stable and for programs.
 - **Lost updates**: send the `ETag` of what you have read as `If-Match`, and a change of anything newer is 412.
 - **Limits**: one running workspace too many is 429; `details.running` lists what could be stopped.
 - **Not now**: what does not go together with the present state is 409; `details` has phase, operation, desired_state.
+- **Really?** A workspace in ERROR cannot be archived. Deleting one whose home is on its volume is 409
+  `needs_confirmation`, which says what would be lost, until it is asked for with `?confirm=true`; a purge is not asked.
 - **Away**: when something that is needed does not answer it is 503 within two seconds; `Retry-After` says when to ask
   again.
 """

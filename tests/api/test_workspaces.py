@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from codehub.db.pool import Connection
 from codehub.web.api import schemas
 from tests.api.caller import Caller, error
@@ -304,6 +306,30 @@ async def test_a_purge_keeps_nothing(ada: Caller, owner: Connection) -> None:
     assert shown["undelete_until"] is None
     assert error(await ada.post(f"/workspaces/{identity}/undelete")) == (410, "gone")
     assert [action for action, _ in await audited(owner)] == ["workspace.purge"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "asks"),
+    [
+        ({"status": True, "reason": "VolumeProvisioned"}, True),
+        ({"status": False, "reason": "VolumeUnknown"}, True),
+        ({"status": False, "reason": "VolumeNotFound"}, False),
+    ],
+)
+@pytest.mark.parametrize("confirmed_by", ["confirm", "purge"])
+async def test_a_home_that_cannot_be_archived_is_not_lost_without_a_word(
+    ada: Caller, owner: Connection, volume: dict[str, object], asks: bool, confirmed_by: str
+) -> None:
+    error_row = {"error_reason": "DataLost", "error_count": 1, "conditions": {"storage.volume_ready": volume}}
+    path = f"/workspaces/{await ada.has(owner, 'ERROR', **error_row)}"
+    answer = await ada.delete(path)
+    if asks:
+        assert error(answer) == (409, "needs_confirmation")
+        assert "would be lost, there is no archive of it" in answer.json()["error"]["message"]
+        assert (await ada.get(path)).json()["desired_state"] == "RUNNING"
+        answer = await ada.delete(path, params={confirmed_by: True})
+    assert answer.status_code == 202
+    assert answer.json()["deleted_at"] is not None
 
 
 async def test_nothing_is_deleted_or_recovered_during_an_operation(ada: Caller, owner: Connection) -> None:

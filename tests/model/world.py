@@ -139,7 +139,7 @@ class World:
         self.now += timedelta(seconds=2)
         self.deadline_from = self.now if self.out else self.deadline_from
         if is_ready_to_delete(self.row):
-            self._set_wish(delete(self.row, self.now))
+            self._set_wish(delete(self.row, self.now, confirmed=True))
         seen = self.look()
         before = self.row
         self.ops += 1
@@ -289,7 +289,7 @@ class World:
         self._set_wish(request_state(self.row, desired, self.now))
 
     def ask_delete(self, purge: bool = False) -> None:
-        answer = delete(self.row, self.now, purge=purge)
+        answer = delete(self.row, self.now, purge=purge, confirmed=True)
         self._set_wish(answer)
         if isinstance(answer, Wish) and (purge or self.row.status.phase is Phase.ERROR):
             self.given_up = True  # whoever asks is told that nothing is archived

@@ -133,7 +133,7 @@ class People:
 
     async def _delete(self, row: Workspace) -> None:
         purge = self.rng.random() < 0.2
-        answer = wishes.delete(row, self._now(), purge=purge)
+        answer = wishes.delete(row, self._now(), purge=purge, confirmed=True)
         if isinstance(answer, Refusal):
             return
         await self._pause()

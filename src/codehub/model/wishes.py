@@ -22,6 +22,7 @@ from codehub.model.workspace import (
 )
 
 LONGEST_AWAKE = timedelta(hours=24)
+NEEDS_CONFIRMATION = "needs_confirmation"
 
 
 class RefusedBecause(Enum):
@@ -37,6 +38,7 @@ class Refusal:
 
     because: RefusedBecause
     message: str
+    code: str | None = None  # for programs, where it is not just any conflict
 
 
 def _conflict(message: str) -> Refusal:
@@ -117,8 +119,11 @@ def takes_a_place(was: Workspace, wish: Wish) -> bool:
     return was.wish.desired_state is not Desired.RUNNING or answered
 
 
-def delete(workspace: Workspace, now: datetime, *, purge: bool = False) -> Wish | Refusal:
-    """Delete. With a home on a volume the workspace is archived first; a purge keeps nothing."""
+def delete(workspace: Workspace, now: datetime, *, purge: bool = False, confirmed: bool = False) -> Wish | Refusal:
+    """Delete. With a home on a volume the workspace is archived first; a purge keeps nothing.
+
+    From ERROR nothing can be archived: what is on the volume is lost, and whoever asks is told so first.
+    """
     wish, status = workspace.wish, workspace.status
     if status.operation is not Operation.NONE:
         return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
@@ -127,7 +132,20 @@ def delete(workspace: Workspace, now: datetime, *, purge: bool = False) -> Wish 
         return replace(deleted, deleted_at=wish.deleted_at or now, purged_at=wish.purged_at or now)
     if wish.deleted_at is not None or status.phase in (Phase.RUNNING, Phase.STANDBY):
         return deleted
+    if status.phase is Phase.ERROR and not confirmed and _may_have_a_home(workspace):
+        kept = "what its last archive holds is kept" if _has_archive(workspace) else "there is no archive of it"
+        return Refusal(
+            RefusedBecause.CONFLICT,
+            f"The workspace is in ERROR and cannot be archived: the home on its volume would be lost, {kept}. "
+            "Recover it first, or confirm the deletion.",
+            NEEDS_CONFIRMATION,
+        )
     return replace(deleted, deleted_at=now)
+
+
+def _may_have_a_home(workspace: Workspace) -> bool:
+    volume = workspace.status.conditions.volume_ready
+    return volume.status or volume.reason == c.VOLUME_UNKNOWN
 
 
 def is_ready_to_delete(workspace: Workspace) -> bool:

@@ -83,7 +83,7 @@ def refused(refusal: Refusal, workspace: Workspace) -> ServiceError:
         "operation": workspace.status.operation,
         "desired_state": workspace.wish.desired_state,
     }
-    return kind(refusal.message, details=state)
+    return kind(refusal.message, code=refusal.code, details=state)
 
 
 def _check_match(was: ShownWorkspace, terms: Terms, if_match: str | None) -> None:

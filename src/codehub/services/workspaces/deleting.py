@@ -13,12 +13,22 @@ from codehub.services.workspaces.terms import Terms
 
 
 async def delete(
-    pool: Pool, terms: Terms, actor: Actor, identity: WorkspaceId, *, purge: bool = False, if_match: str | None = None
+    pool: Pool,
+    terms: Terms,
+    actor: Actor,
+    identity: WorkspaceId,
+    *,
+    purge: bool = False,
+    confirmed: bool = False,
+    if_match: str | None = None,
 ) -> Encoded:
-    """To the trash, archived first where there is a home to archive; a purge keeps nothing."""
+    """To the trash, archived first where there is a home to archive; a purge keeps nothing.
+
+    A home that cannot be archived is lost, which must be `confirmed`.
+    """
 
     def decide(was: ShownWorkspace, now: datetime) -> ShownWorkspace:
-        return wished(was, wishes.delete(was.workspace, now, purge=purge), actor)
+        return wished(was, wishes.delete(was.workspace, now, purge=purge, confirmed=confirmed), actor)
 
     verb = Verb("workspace.purge" if purge else "workspace.delete", decide, {})
     return await carry_out(pool, terms, actor, identity, verb, if_match=if_match)

@@ -140,10 +140,18 @@ async def delete_workspace(
     terms: InTerms,
     *,
     purge: Annotated[bool, Query(description="Keep nothing of it: no archive is made, none is kept.")] = False,
+    confirm: Annotated[bool, Query(description="Also when a home that cannot be archived is lost by it.")] = False,
     if_match: IfMatch = None,
 ) -> Response:
-    """Delete it. What it holds is archived first and kept for a while; from ERROR it goes without being archived."""
-    shown = await deleting.delete(context.pool, terms, actor, WorkspaceId(workspace_id), purge=purge, if_match=if_match)
+    """Delete it. What it holds is archived first and kept for a while.
+
+    From ERROR nothing can be archived. Where a home would be lost by that, the answer is 409 `needs_confirmation`, whose
+    message says what; `confirm=true` deletes it then. A purge needs no confirmation.
+    """
+    identity = WorkspaceId(workspace_id)
+    shown = await deleting.delete(
+        context.pool, terms, actor, identity, purge=purge, confirmed=confirm, if_match=if_match
+    )
     return await object_answer(context, shown, status=202)
 
 
