@@ -28,7 +28,7 @@ FOUND = {
     "trap 15": (0, "an archive that failed verification is made again under its old op_id"),
     "op_id reused": (0, "an operation started under a used op_id"),
     "deleted before the commit": (1, "PENDING with ARCHIVING is no valid pair"),
-    "restore_marker kept": (170, "an old or half home counts as live"),
+    "restore_marker kept": (549, "an old or half home counts as live"),
     "an outage is absence": (0, "DataLost, and nothing was lost"),
     "ERROR forgotten": (1, "ERROR ended without a recovery"),
 }
