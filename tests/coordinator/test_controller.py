@@ -391,3 +391,97 @@ async def test_what_a_listing_does_not_show_yet_is_not_asked_for_again_and_again
         took = asyncio.get_running_loop().time() - started
         assert 1 <= asked.struck <= 2 + took / 0.2
         assert asked.struck < 25
+
+
+async def test_a_look_that_fails_is_not_repeated_without_a_pause(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        before = await site.row(it)
+        site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it)
+        failing = site.world.misbehave("volumes.look", Misbehaviour.UNREACHABLE, workspace_id=it)
+        await ticks(controller, 50)
+        assert 1 <= failing.struck < 25
+        assert (await site.row(it)).status == before.status
+
+
+async def test_a_store_that_answers_nonsense_is_out(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        nonsense = site.world.misbehave("archives.*", Misbehaviour.FLAKY)
+        await site.wish(it, Desired.ARCHIVED)
+        await ticks(controller, 20)
+        row = await site.row(it)
+        assert (row.status.phase, row.status.error_count) == (Phase.STANDBY, 0)
+        assert "archive store" in controller.outages
+        assert nonsense.struck < 25
+        nonsense.end()
+        await _until_archived(site, controller, it)
+
+
+async def test_one_archive_that_cannot_be_read_is_no_outage_of_the_store(site: Installation) -> None:
+    async with site.controller() as controller:
+        it, other = await running(site, controller), await running(site, controller)
+        broken = site.world.misbehave("archives.verify", Misbehaviour.UNREACHABLE, workspace_id=it)
+        await site.wish(it, Desired.ARCHIVED)
+        await site.wish(other, Desired.ARCHIVED)
+        await site.ticked_until(controller, other, is_at(Phase.ARCHIVED))
+        await ticks(controller, 20)
+        assert "archive store" not in controller.outages
+        assert (await site.row(it)).status.phase is Phase.STANDBY
+        assert it in site.world.volumes
+        broken.end()
+        await _until_archived(site, controller, it)
+
+
+async def test_what_was_looked_at_is_kept_until_there_is_a_listing_to_go_with_it(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        verifying = site.world.misbehave("archives.verify", Misbehaviour.SLOW, workspace_id=it)
+        await site.wish(it, Desired.ARCHIVED)
+        async with asyncio.timeout(20):
+            while not verifying.struck:
+                await controller.tick()
+                await asyncio.sleep(0)
+        site.world.engine_out()
+        verifying.end()
+        await rest(controller)
+        await ticks(controller, 3)
+        site.world.behave()
+        again = site.world.misbehave("archives.verify", Misbehaviour.UNREACHABLE, workspace_id=it)
+        row = await site.ticked_until(controller, it, lambda row: row.status.archive_key is not None)
+        again.end()
+        assert row.status.operation is Operation.ARCHIVING
+
+
+async def test_a_deletion_does_not_take_a_volume_whose_archive_cannot_be_verified(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        failing = site.world.misbehave("volumes.delete", Misbehaviour.FLAKY)
+        await site.wish(it, Desired.DELETED)
+        await _without_pauses(site, controller, it, lambda row: row.status.phase is Phase.ERROR)
+        failing.end()
+        out = site.world.misbehave("archives.*", Misbehaviour.UNREACHABLE)
+        await site.owner.execute(
+            "UPDATE workspaces SET recover_request = jsonb_build_object('id', %s::text, 'answers', error_reason)",
+            [str(uuid4())],
+        )
+        await ticks(controller, 20)
+        assert it in site.world.volumes
+        assert (await site.row(it)).wish.deleted_at is None
+        out.end()
+        async with asyncio.timeout(30):
+            while (await site.row(it)).wish.deleted_at is None:
+                await ticks(controller, 1)
+                await asyncio.sleep(0.05)
+        assert it not in site.world.volumes
+
+
+async def test_the_trash_is_not_polled(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await archived(site, controller)
+        await site.wish(it, Desired.DELETED)
+        await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.DELETING)
+        await ticks(controller, 3)
+        looks = site.world.misbehave("archives.look", Misbehaviour.SLOW, workspace_id=it)
+        await ticks(controller, 20)
+        assert looks.struck == 0

@@ -165,7 +165,8 @@ async def test_a_visit_from_the_future_is_one_of_now(records: DatabaseRecords, o
 
 
 async def test_deletions_are_finished(records: DatabaseRecords, owner: Connection) -> None:
-    arrived = await add_workspace(owner, phase="ARCHIVED", desired_state="DELETED")
+    gone = {"storage.volume_ready": {"status": False, "reason": "VolumeNotFound"}}
+    arrived = await add_workspace(owner, phase="ARCHIVED", desired_state="DELETED", conditions=gone)
     assert await records.finish_deletions([arrived]) == 1
     assert await records.finish_deletions([arrived]) == 0
     assert await records.finish_deletions([]) == 0

@@ -117,9 +117,15 @@ async def test_each_expires_to_what_its_own_ttl_asks_for(owner: Connection, api:
 
 
 # a row that was to be deleted, and whether its deletion is finished
+def volume_seen(reason: str) -> dict[str, Any]:
+    return {"storage.volume_ready": {"status": False, "reason": reason, "message": "", "last_transition_time": None}}
+
+
 STEPPING_DOWN: dict[str, tuple[dict[str, Any], bool]] = {
     "archived": ({"phase": "ARCHIVED"}, True),
     "empty": ({"phase": "PENDING"}, True),
+    "an old volume is left": ({"phase": "ARCHIVED", "conditions": volume_seen("VolumeCondemned")}, False),
+    "never looked at": ({"phase": "ARCHIVED", "conditions": {}}, False),
     "still has a volume": ({"phase": "STANDBY"}, False),
     "failed on the way": ({"phase": "ERROR", "error_reason": "Timeout"}, False),
     "an operation is under way": ({"phase": "ARCHIVED", "operation": "ARCHIVING"}, False),
@@ -131,7 +137,8 @@ STEPPING_DOWN: dict[str, tuple[dict[str, Any], bool]] = {
 @pytest.mark.parametrize("case", STEPPING_DOWN)
 async def test_a_deletion_is_finished_where_it_arrived(owner: Connection, api: Connection, case: str) -> None:
     columns, finished = STEPPING_DOWN[case]
-    identity = await add_workspace(owner, **{"desired_state": "DELETED", **columns})
+    gone = volume_seen("VolumeNotFound")
+    identity = await add_workspace(owner, **{"desired_state": "DELETED", "conditions": gone, **columns})
     bystander = await add_workspace(owner, phase="ARCHIVED", desired_state="DELETED")
     assert await finish_deletions(api, [identity, WorkspaceId(uuid4())]) == finished
     deleted_at = (await read(owner, identity)).wish.deleted_at

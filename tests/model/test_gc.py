@@ -184,6 +184,29 @@ def test_a_stop_says_what_looks_wrong_and_timers_go_on() -> None:
     assert len(stopped.start_timers) == 30
 
 
+def test_archives_that_newer_ones_replaced_are_nothing_odd() -> None:
+    rows, keys = [], []
+    for number in range(30):
+        identity = WorkspaceId(UUID(int=1000 + number))
+        present = archive_key(identity, b.op(2))
+        rows.append(KnownWorkspace(id=identity, archive_key=present, op_id=b.op(2)))
+        keys += [found(archive_key(identity, b.op(1)), at=b.NOW - timedelta(hours=1)), found(present)]
+    plan_ = collect(keys, *rows)
+    assert plan_.stopped is None
+    assert len(plan_.delete) == 30
+
+
+def test_archives_newer_than_the_rows_own_are_odd_a_database_may_be_an_old_one() -> None:
+    rows, keys = [], []
+    for number in range(30):
+        identity = WorkspaceId(UUID(int=1000 + number))
+        present = archive_key(identity, b.op(1))
+        rows.append(KnownWorkspace(id=identity, archive_key=present, op_id=b.op(1)))
+        keys += [found(present, at=b.NOW - timedelta(hours=2))]
+        keys += [found(archive_key(identity, b.op(n)), at=b.NOW - timedelta(hours=1)) for n in (2, 3)]
+    assert collect(keys, *rows).stopped is not None
+
+
 def test_nothing_found_means_nothing_to_do() -> None:
     assert plan([], [LIVING], {}, b.NOW, RULES) == GcPlan((), (), (), ())
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from codehub.model import conditions as c
 from codehub.model.conditions import Condition, Conditions
 from codehub.model.phase import LEVEL
 from codehub.model.wishes import (
@@ -275,9 +276,12 @@ def test_an_error_on_the_way_down_waits_for_a_second_delete() -> None:
 
 
 def test_the_coordinator_sets_deleted_at_once_it_has_stepped_down() -> None:
-    for phase, desired, operation, deleted_at in product(Phase, Desired, Operation, (None, b.NOW)):
+    reasons = (c.VOLUME_NOT_FOUND, c.VOLUME_CONDEMNED, c.NOT_OBSERVED)
+    for phase, desired, operation, deleted_at, volume in product(Phase, Desired, Operation, (None, b.NOW), reasons):
         row = b.in_phase(phase, operation, desired_state=desired, deleted_at=deleted_at)
+        row = b.with_status(row, conditions=Conditions(volume_ready=b.condition(False, volume)))
         arrived = (desired, operation, deleted_at) == (Desired.DELETED, Operation.NONE, None)
+        arrived = arrived and volume == c.VOLUME_NOT_FOUND  # an old volume goes first, once its archive is verified
         # PENDING: a recovery from a blank home left nothing to keep.
         expected = arrived and phase in (Phase.ARCHIVED, Phase.PENDING)
         assert is_ready_to_delete(row) is expected, (phase, desired, operation, deleted_at)

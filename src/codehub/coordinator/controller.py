@@ -44,7 +44,9 @@ PAGE = 1000  # rows that are decided on and written at once
 _BREATH = 100  # rows between two chances for others to run
 _ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
 _WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
-_LANES = {perform.START: 16, perform.ACT: 16, store.LOOK: 16, store.VERIFY: 4}
+_TRASH_LOOK_SECONDS = 3600.0  # … of a workspace in the trash: GC says when it has removed one
+_LONGEST_CALL_SECONDS = 1800.0  # drivers have time limits of their own; this is for one that forgot
+_LANES = {perform.START: 16, perform.ACT: 16, store.LOOK: 16, store.VERIFY: 64}  # few of the last read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class Controller:
     def outages(self) -> Mapping[str, str]:
         """What cannot be reached at the moment, and why."""
         out = {str(name): cause for name, cause in self._lookout.outages.items()}
+        for name in self._eyes.mass_losses:
+            out[str(name)] = "Many homes are missing at once; this is taken for an outage until they are back."
         return {**out, "archive store": "It does not answer."} if self._store.is_out else out
 
     @property
@@ -173,12 +177,12 @@ class Controller:
         """One listing per backend; results of errands that ended before it."""
         eyes = self._eyes
         eyes.results = self._errands.results()
-        before = set(eyes.listings)
+        eyes.asked.clear()
         eyes.listings = await self._lookout.look(self._errands.busy())
         for name, listing in eyes.listings.items():
             self._to_read |= self._lookout.changed(name, listing)
             self._lookout.trust(name, listing)
-            if name not in before and self._clock is not None:
+            if listing.after_outage and self._clock is not None:
                 self._deadlines.backend_back_at[name] = self._now()
         self._to_read.update(eyes.results)
         if self._store.is_probe_due() and not self._errands.is_busy(store.NOBODY):
@@ -252,9 +256,8 @@ class Controller:
         return True
 
     def _move(self, row: Workspace, now: datetime) -> _Move:
-        result = self._eyes.results.get(row.id)
         sight = self._eyes.sight(row, now, archive_suspect=row.id in self._archive_suspects)
-        self._taken(row)
+        result = self._taken(row)
         if isinstance(result, Failed) and result.op_id == row.status.op_id:
             status = after_failure(row, result.fault, now)
             return _Move(row, replace(sight, need=Need(), volume_suspect=False), status, None, result.fault.message)
@@ -263,11 +266,15 @@ class Controller:
         decision = decide(row, sight.seen, now=now, fresh_op_id=self._new_op_id(), rules=self._rules)
         return _Move(row, sight, decision.status, decision.action, decision.why)
 
-    def _taken(self, row: Workspace) -> None:
-        """A result serves one decision: the next one looks anew."""
-        self._errands.take(row.id)
-        self._eyes.results.pop(row.id, None)
-        self._archive_suspects.discard(row.id)
+    def _taken(self, row: Workspace) -> Result | None:
+        """A result serves one decision: the next one looks anew. One that came after the look is left to the next."""
+        result = self._eyes.results.pop(row.id, None)
+        if result is not None:
+            self._errands.take(row.id)
+        key = row.status.archive_key
+        if key is None or (isinstance(result, Looked) and key in result.archives):
+            self._archive_suspects.discard(row.id)
+        return result
 
     # -- record -----------------------------------------------------------------------------------------------------
 
@@ -295,7 +302,6 @@ class Controller:
             if backend is None:
                 continue
             if move.action is None:
-                self._repeats.forget(move.row.id)
                 self._look_closer(move, backend)
             elif self._repeats.may_ask(move.row.id, move.action):
                 self._start_action(move, move.action, backend)
@@ -305,34 +311,40 @@ class Controller:
         sight = move.sight
         wished = not move.got_further and self._may_wish(move)
         need = sight.need if sight.need.is_waited_for or wished else Need()
-        if sight.volume_suspect or not need.is_none:
+        what = (move.status.op_id, need, sight.volume_suspect)
+        if need.is_none and not sight.volume_suspect:
+            self._repeats.forget(move.row.id)
+        elif self._repeats.may_ask(move.row.id, what):
             self._start_look(move.row, backend, need, volume=sight.volume_suspect)
 
     def _start_action(self, move: _Move, action: Action, backend: Backend) -> None:
         row, op_id = move.row, move.status.op_id
-        limit = self._rules.time_limits.get(move.status.operation, timedelta(minutes=5)).total_seconds()
 
         async def errand() -> Result:
             self._deadlines.first_attempt(row.id, op_id, self._now())
             if isinstance(action, DESTRUCTIVE) and not self._leadership.is_fresh():
                 return SKIPPED  # the next tick decides again, if there is one
             try:
-                async with asyncio.timeout(limit):
+                async with asyncio.timeout(_LONGEST_CALL_SECONDS):
                     await perform.perform(row.id, action, backend, self._archives, self._resources)
             except TimeoutError:
-                raise ActionFailed(f"{type(action).__name__} did not return within {limit:g} s.") from None
+                raise ActionFailed(f"{type(action).__name__} did not return.") from None
             return DONE
 
+        self._eyes.asked.add(row.id)
         self._errands.start(row.id, op_id, (row.instance_backend, perform.lane_of(action)), errand)
 
     def _start_look(self, row: Workspace, backend: Backend, need: Need, *, volume: bool) -> None:
         async def errand() -> Result:
+            self._deadlines.first_attempt(row.id, row.status.op_id, self._now())
             archives = await self._store.ask(row, need)
             if ArchiveSeen.VERIFIED in archives.values():
                 self._deadlines.progressed(row.id, row.status.op_id, self._now())  # reading it back may take long
-            return Looked(archives, await backend.volumes.look(row.id) if volume else None)
+            seen = await backend.volumes.look(row.id) if volume else None
+            return Looked(archives, seen, wakes=volume or need.waits)
 
         where = (row.instance_backend, perform.ACT) if need.is_none else ("store", store.lane_of(need))
+        self._eyes.asked.add(row.id)
         self._errands.start(row.id, None, where, errand)
 
     def _may_wish(self, move: _Move) -> bool:
@@ -344,5 +356,6 @@ class Controller:
             return False
         if len(self._wished_looks) > PAGE:
             self._wished_looks = {id_: at for id_, at in self._wished_looks.items() if at > now}
-        self._wished_looks[row.id] = now + _WISHED_LOOK_SECONDS
+        in_trash = row.wish.deleted_at is not None
+        self._wished_looks[row.id] = now + (_TRASH_LOOK_SECONDS if in_trash else _WISHED_LOOK_SECONDS)
         return True

@@ -7,6 +7,7 @@ leader began may time an operation out. Forgetting only ever gives more time.
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from codehub.model.tick import NEEDS_STORE
 from codehub.model.workspace import InstanceBackend, OpId, Workspace, WorkspaceId
 
 
@@ -46,5 +47,6 @@ class Deadlines:
         mark = self._marks.get(workspace.id)
         own = mark.at if mark is not None and mark.op_id == workspace.status.op_id else None
         back = self.backend_back_at.get(workspace.instance_backend)
-        known = [at for at in (self.began_at, self.store_back_at, back, own) if at is not None]
+        store = self.store_back_at if workspace.status.operation in NEEDS_STORE else None
+        known = [at for at in (self.began_at, store, back, own) if at is not None]
         return max(known, default=None)

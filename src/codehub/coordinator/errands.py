@@ -44,6 +44,7 @@ class Looked:
 
     archives: Mapping[ArchiveKey, ArchiveSeen] = field(default_factory=dict)
     volume: VolumeSeen | None = None  # of one that a listing lacked: looked at directly, after the archives
+    wakes: bool = True  # False: nothing waits for it, the next tick will do
 
 
 Result = Done | Skipped | Failed | Looked
@@ -123,7 +124,7 @@ class Errands:
         finally:
             self._under_way.pop(workspace_id, None)
         self._results[workspace_id] = result
-        if result is not SKIPPED:
+        if result is not SKIPPED and (not isinstance(result, Looked) or result.wakes):
             self._on_end()
 
     def _lane(self, where: tuple[str, str]) -> asyncio.Semaphore:

@@ -18,7 +18,8 @@ from codehub.model.workspace import InstanceBackend, WorkspaceId
 
 log = structlog.get_logger(__name__)
 
-PATIENCE_SECONDS = 2.0  # how long a tick waits for a backend's listing
+PATIENCE_SECONDS = 5.0  # how long a tick waits for a backend's listing
+_OUTAGE_SECONDS = 10.0  # a listing that took longer counts as an outage that is over
 _LONGEST_SECONDS = 120.0  # drivers have time limits of their own; this is for one that forgot
 
 _NO_INSTANCE = InstanceSeen(None)
@@ -33,6 +34,7 @@ class Listing:
     volumes: Mapping[WorkspaceId, VolumeSeen]
     instances: Mapping[WorkspaceId, InstanceSeen]
     busy: frozenset[WorkspaceId]  # had a call in flight when the look began: what was seen of them may be old
+    after_outage: bool = False  # before it, the backend could not be looked at for a while
 
     def instance(self, workspace_id: WorkspaceId) -> InstanceSeen:
         return self.instances.get(workspace_id, _NO_INSTANCE)
@@ -67,6 +69,7 @@ class Lookout:
         self._on_late = on_late  # a listing that the tick did not wait for has arrived
         self._looks: dict[InstanceBackend, asyncio.Task[Listing | None]] = {}
         self._trusted: dict[InstanceBackend, Listing] = {}
+        self._failed: set[InstanceBackend] = set()
         self.outages: dict[InstanceBackend, str] = {}  # why a backend could not be looked at
 
     async def look(self, busy: frozenset[WorkspaceId]) -> dict[InstanceBackend, Listing]:
@@ -106,22 +109,28 @@ class Lookout:
         await asyncio.gather(*self._looks.values(), return_exceptions=True)
 
     async def _list(self, name: InstanceBackend, backend: Backend, busy: frozenset[WorkspaceId]) -> Listing | None:
+        now = asyncio.get_running_loop().time
+        began = now()
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 jobs = await backend.jobs.observe()
                 volumes = await backend.volumes.observe()
                 instances = await backend.instances.observe()
         except DriverError as error:
+            self._failed.add(name)
             self._outage(name, str(error))
             return None
         except Exception as error:  # a bug in one driver must not stop the others
             if name not in self.outages:
                 log.exception("a driver could not be asked", backend=name)
+            self._failed.add(name)
             self._outage(name, f"{type(error).__name__}: {error}")
             return None
         if self.outages.pop(name, None) is not None:
             log.info("a backend can be looked at again", backend=name)
-        return Listing(jobs, volumes, instances, busy)
+        after_outage = name in self._failed or now() - began > _OUTAGE_SECONDS
+        self._failed.discard(name)
+        return Listing(jobs, volumes, instances, busy, after_outage)
 
     def _outage(self, name: InstanceBackend, cause: str) -> None:
         if name not in self.outages:

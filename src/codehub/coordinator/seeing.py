@@ -11,7 +11,7 @@ from datetime import datetime
 import structlog
 
 from codehub.coordinator.deadlines import Deadlines
-from codehub.coordinator.errands import Looked, Result
+from codehub.coordinator.errands import Failed, Looked, Result
 from codehub.coordinator.looking import Listing
 from codehub.coordinator.store import StoreWatch
 from codehub.model.names import archive_key
@@ -40,15 +40,21 @@ class Eyes:
     deadlines: Deadlines
     listings: Mapping[InstanceBackend, Listing] = field(default_factory=dict)
     results: dict[WorkspaceId, Result] = field(default_factory=dict)
+    asked: set[WorkspaceId] = field(default_factory=set)  # got an errand since the listing was made
     suspects: dict[InstanceBackend, set[WorkspaceId]] = field(default_factory=dict)
     on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None
     _progress: dict[WorkspaceId, tuple[OpId, object]] = field(default_factory=dict)
     _mass_loss: set[InstanceBackend] = field(default_factory=set)
 
     def is_stale(self, workspace: Workspace) -> bool:
-        """Whether a call was in flight while its backend was looked at: what was seen may be from before it."""
+        """Whether nothing can be decided: its backend was not looked at, or a call was in flight meanwhile.
+
+        What was looked at for its sake stays until there is a listing to go with it.
+        """
         listing = self.listings.get(workspace.instance_backend)
-        return listing is not None and workspace.id in listing.busy
+        if listing is None:
+            return not isinstance(self.results.get(workspace.id), Failed)
+        return workspace.id in listing.busy or workspace.id in self.asked
 
     def sight(self, workspace: Workspace, now: datetime, *, archive_suspect: bool) -> Sight:
         """Everything that is known of one workspace at this tick."""
@@ -86,6 +92,11 @@ class Eyes:
         if not volume.exists and isinstance(looked, Looked) and looked.volume is not None:
             return looked.volume
         return volume
+
+    @property
+    def mass_losses(self) -> frozenset[InstanceBackend]:
+        """Backends that lack so many volumes that it is taken for an outage."""
+        return frozenset(self._mass_loss)
 
     def _is_mass_loss(self, backend: InstanceBackend, suspects: int, relied_on: int) -> bool:
         outage = looks_like_outage(suspects, relied_on)

@@ -6,15 +6,15 @@ keeps it; whoever could not ask for that long must take it as lost.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from codehub.db.leadership import bump_epoch
 from codehub.db.locks import AdvisoryLock
-from codehub.db.pool import Connection, Role
+from codehub.db.pool import Connection, Role, hang_up
 from codehub.errors import Unavailable
 
 LOST_AFTER_SECONDS = 6.0
@@ -40,23 +40,28 @@ class LeaderSeat:
 
     async def begin(self, holder: str) -> int:
         """Raise the epoch: from here on no earlier leader can write."""
-        try:
-            async with asyncio.timeout(LOST_AFTER_SECONDS):
-                return await bump_epoch(self._conn, holder)
-        except (psycopg.Error, TimeoutError) as error:
-            raise Unavailable("The database did not answer the leader in time.") from error
+        with self._answered_within(LOST_AFTER_SECONDS):
+            return await bump_epoch(self._conn, holder)
 
     async def is_held(self) -> bool:
         """Whether the session still holds the lock."""
         return bool(await self._ask(_HOLDS, int(AdvisoryLock.LEADER)))
 
     async def _ask(self, query: str, argument: int) -> object:
+        with self._answered_within(_ANSWER_SECONDS):
+            row = await (await self._conn.execute(query, [argument])).fetchone()
+            return row[0] if row is not None else None
+
+    @contextmanager
+    def _answered_within(self, seconds: float) -> Iterator[None]:
+        """Hangs up when the time is over: cancelling a query would first wait for the server that does not answer."""
+        timer = asyncio.get_running_loop().call_later(seconds, hang_up, self._conn)
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                row = await (await self._conn.execute(query, [argument])).fetchone()
-        except (psycopg.Error, TimeoutError) as error:
+            yield
+        except psycopg.Error as error:
             raise Unavailable("The database did not answer the leader in time.") from error
-        return row[0] if row is not None else None
+        finally:
+            timer.cancel()
 
 
 @asynccontextmanager

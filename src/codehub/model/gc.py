@@ -5,7 +5,7 @@ newest complete archive of a workspace that is not deleted, a key of a workspace
 implausible share of everything (a database restored from an old backup must not empty the bucket).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -99,9 +99,10 @@ def plan(
     orphans = {key: None for key in ours if key not in protected}  # a set that keeps the order of the listing
     due = [key for key in orphans if key in timers and now - timers[key] >= rules.orphan_delay]
     stopped = None
-    if not override and len(orphans) > rules.implausible_count and len(orphans) > len(found) * rules.implausible_share:
+    odd = len(orphans.keys() - _replaced(orphans, found, known))
+    if not override and odd > rules.implausible_count and odd > len(found) * rules.implausible_share:
         stopped = (
-            f"{len(orphans)} of {len(found)} archives look orphaned, which is implausible. Check that the database is "
+            f"{odd} of {len(found)} archives look orphaned, which is implausible. Check that the database is "
             "the right one; an administrator can override."
         )
     return GcPlan(
@@ -117,6 +118,25 @@ def _in_trash(row: KnownWorkspace, now: datetime, rules: GcRules) -> bool:
     if row.purged_at is not None or row.deleted_at is None:
         return False
     return now <= row.deleted_at + rules.trash_retention
+
+
+def _replaced(
+    orphans: Collection[ArchiveKey], found: Sequence[FoundArchive], known: Sequence[KnownWorkspace]
+) -> frozenset[ArchiveKey]:
+    """Orphans that are no newer than the archive that took their place: every workspace in use leaves some.
+
+    A database restored from an old backup has none of these: there, the orphans are the newer ones.
+    """
+    complete = {archive.key: archive.modified_at for archive in found if archive.complete}
+    modified = {archive.key: archive.modified_at for archive in found}
+    rows = {str(row.id): row for row in known}
+    replaced = set()
+    for key in orphans:
+        row = rows.get(archive_owner(key) or "")
+        present = complete.get(row.archive_key) if row is not None and row.archive_key is not None else None
+        if row is not None and key != row.archive_key and present is not None and present >= modified[key]:
+            replaced.add(key)
+    return frozenset(replaced)
 
 
 def _newest_of_the_living(

@@ -27,7 +27,7 @@ from codehub.model.workspace import Desired, ErrorReason, Operation, OpId, Phase
 
 OBSERVED_AT_EVERY = timedelta(hours=6)  # an observation that changes nothing is noted this rarely
 
-_NEEDS_STORE = frozenset({Operation.RESTORING, Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE})
+NEEDS_STORE = frozenset({Operation.RESTORING, Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE})
 _STORE_SILENT = frozenset({ArchiveSeen.UNREACHABLE, ArchiveSeen.TIMEOUT})
 
 
@@ -103,7 +103,7 @@ def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> D
     plan = next_operation(looked, seen)
     if plan.operation is Operation.NONE:
         return Decision(_forgotten(looked, seen), None, plan.why)
-    if plan.operation in _NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
+    if plan.operation in NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
         return Decision(status, None, "the archive store is out")
     begun = started(looked, plan.operation, seen, now, fresh_op_id)
     return Decision(_derived(looked, begun, seen, now), None, plan.why)
@@ -186,7 +186,7 @@ def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Faul
         return None
     if seen.jobs is None or seen.instance is None or seen.volume is None:
         return None
-    if status.operation in _NEEDS_STORE and (seen.store_out or {seen.archive, seen.op_archive} & _STORE_SILENT):
+    if status.operation in NEEDS_STORE and (seen.store_out or {seen.archive, seen.op_archive} & _STORE_SILENT):
         return None
     job = seen.job(status.op_id)
     progress_at = job.progress_at if job else None

@@ -155,6 +155,8 @@ def is_ready_to_delete(workspace: Workspace) -> bool:
     """
     wish, status = workspace.wish, workspace.status
     arrived = status.phase in (Phase.ARCHIVED, Phase.PENDING) and status.operation is Operation.NONE
+    # A volume that is left over goes by ARCHIVING's last step, which verifies the archive first; a deletion would not.
+    arrived = arrived and status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND
     return arrived and wish.desired_state is Desired.DELETED and wish.deleted_at is None
 
 

@@ -25,7 +25,7 @@ from codehub.model.workspace import ErrorReason, WorkspaceId
 
 log = structlog.get_logger()
 
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _RECONNECT_SECONDS = (0.2, 10.0)
 _NOTHING = InstanceSeen(life=None)
