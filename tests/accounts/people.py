@@ -70,6 +70,13 @@ async def set_password(pool: Pool, person: Person, password: str) -> None:
         await account_rows.set_password(conn, person.id, await passwords.hashed(password))
 
 
+async def some_password(pool: Pool, *people: Person) -> None:
+    """Let them be people who can log in, with passwords that nobody knows; this is quick."""
+    async with connection(pool) as conn:
+        for person in people:
+            await account_rows.set_password(conn, person.id, "$argon2id$of-nothing")
+
+
 async def blocks_somebody(watcher: Connection, holder: Connection) -> bool:
     """Whether another session waits for a lock of the holder's transaction."""
     found = await watcher.execute(

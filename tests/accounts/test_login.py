@@ -10,12 +10,16 @@ import pytest
 
 from codehub import logs
 from codehub.config import LogConfig
+from codehub.db import accounts
 from codehub.db.pool import Pool, connection
+from codehub.errors import OverLimit
 from codehub.metrics import Metrics
 from codehub.services import passwords
 from codehub.signals.connect import open_redis
+from codehub.signals.throttle import LoginThrottle
 from codehub.web.app import create_app
 from codehub.web.context import Context
+from codehub.web.cookies import DEVICE
 from tests.accounts.conftest import BASE_URL
 from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
 from tests.cli.codehub import free_port
@@ -37,6 +41,14 @@ async def log_in(client: httpx.AsyncClient, username: str = "ada", password: str
 def cookie_of(answer: httpx.Response, name: str = "codehub_session") -> str:
     (cookie,) = [each for each in answer.headers.get_list("set-cookie") if each.startswith(f"{name}=")]
     return str(cookie)
+
+
+def throttle_of(client: httpx.AsyncClient) -> LoginThrottle:
+    """The one that this client's application counts with."""
+    transport = client._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    throttle: LoginThrottle = transport.app.state.throttle  # type: ignore[attr-defined]
+    return throttle
 
 
 async def test_a_login_gives_a_session_in_a_cookie(client: httpx.AsyncClient, ada: Person) -> None:
@@ -115,6 +127,25 @@ async def test_each_login_is_a_new_session_and_ends_the_browsers_last(
 async def test_a_session_that_somebody_planted_is_not_taken_over(client: httpx.AsyncClient, ada: Person) -> None:
     client.cookies.set("codehub_session", "planted", domain="codehub.test", path="/")
     assert "planted" not in cookie_of(await log_in(client))
+
+
+async def test_names_are_ascii(pool: Pool) -> None:
+    await add_person(pool, "kim")
+    await add_person(pool, "\u212airk")  # of an earlier version
+    async with connection(pool) as conn:
+        assert await accounts.by_name(conn, "KIM") is not None
+        for name in ("\u212aim", "\u212airk"):  # the sign of Kelvin is no K, whatever PostgreSQL's lower() says
+            assert await accounts.by_name(conn, name) is None
+
+
+async def test_a_device_that_somebody_planted_is_not_taken_over(client: httpx.AsyncClient, ada: Person) -> None:
+    planted = {"Cookie": f"{DEVICE}=known-to-another"}
+    first = await client.post("/api/v1/login", headers=planted, json={"username": "ada", "password": PASSWORD})
+    drawn = first.cookies[DEVICE]
+    assert drawn != "known-to-another"
+    again = {"Cookie": f"{DEVICE}={drawn}"}
+    second = await client.post("/api/v1/login", headers=again, json={"username": "ada", "password": PASSWORD})
+    assert second.cookies[DEVICE] == drawn
 
 
 async def test_logging_out_ends_this_session_only(client: httpx.AsyncClient, pool: Pool, ada: Person) -> None:
@@ -214,6 +245,17 @@ class TestPasswordChange:
         await set_password(pool, person, PASSWORD)
         answer = await self.change(client, await session_headers(pool, person), PASSWORD, "administrator")
         assert (answer.status_code, answer.json()["error"]["code"]) == (422, "weak_password")
+
+    async def test_strangers_who_fail_to_log_in_do_not_hinder_it(
+        self, client: httpx.AsyncClient, pool: Pool, ada: Person
+    ) -> None:
+        throttle = throttle_of(client)
+        here = await session_headers(pool, ada)
+        for number in range(5):
+            await throttle.begin("ada", f"198.51.100.{number}")
+        with pytest.raises(OverLimit):
+            await throttle.begin("ada", "198.51.100.9")
+        assert (await self.change(client, here, PASSWORD, self.NEW)).status_code == 204
 
     async def test_guessing_it_is_slowed_down(self, client: httpx.AsyncClient, pool: Pool, ada: Person) -> None:
         here = await session_headers(pool, ada)

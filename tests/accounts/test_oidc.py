@@ -20,7 +20,7 @@ from codehub.web.app import create_app
 from codehub.web.context import Context
 from tests.accounts.conftest import BASE_URL
 from tests.accounts.hostile_provider import CLIENT, SECRET
-from tests.accounts.people import add_person, set_password
+from tests.accounts.people import add_person, set_password, some_password
 from tests.cli.codehub import free_port
 from tests.support import eventually
 
@@ -267,7 +267,7 @@ async def test_a_disabled_user_stays_out(browser: httpx.AsyncClient, pool: Pool)
 
 @pytest.mark.parametrize("environment", [ADMIN])
 async def test_the_role_follows_the_claim_at_every_login(browser: httpx.AsyncClient, pool: Pool, strict: str) -> None:
-    await add_person(pool, "root", UserRole.ADMIN)
+    await some_password(pool, await add_person(pool, "root", UserRole.ADMIN))
     for groups, role in ((["administrators"], "admin"), (["staff"], "user"), ("administrators", "admin"), ([], "user")):
         tell(strict, claims={"sub": "subject-1", "preferred_username": "ada", "groups": groups})
         assert (await log_in(browser)).status_code == 303

@@ -1,14 +1,16 @@
 """API tokens: shown once, hashed, ending, and worth no more than what they were made with."""
 
+import asyncio
 from datetime import datetime, timedelta
 
 import httpx
 import pytest
 
 from codehub.db.pool import Pool, connection
+from codehub.errors import NotLoggedIn
 from codehub.services import tokens
 from codehub.services.actors import Scope
-from tests.accounts.people import Person, add_person, session_headers, token_headers
+from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
 
 
 @pytest.fixture
@@ -109,6 +111,61 @@ async def test_there_is_a_limit(as_ada: httpx.AsyncClient, pool: Pool, ada: Pers
             [ada.id, tokens.MOST],
         )
     assert (await as_ada.post("/api/v1/tokens", json={"name": "one more"})).status_code == 429
+
+
+async def made_with(client: httpx.AsyncClient, headers: dict[str, str]) -> tuple[str, str]:
+    """A new token, made with these: its id and itself."""
+    body = {"name": "t", "scope": "write"}
+    made = await client.post("/api/v1/tokens", headers={"Cookie": "", **headers}, json=body)
+    assert made.status_code == 201
+    return made.json()["id"], made.json()["token"]
+
+
+async def test_what_was_made_with_a_token_ends_with_it(client: httpx.AsyncClient, pool: Pool, ada: Person) -> None:
+    session = await session_headers(pool, ada)
+    identity, first = await made_with(client, session)
+    _, second = await made_with(client, {"Authorization": f"Bearer {first}"})
+    _, third = await made_with(client, {"Authorization": f"Bearer {second}"})
+    _, other = await made_with(client, session)
+    assert (await client.delete(f"/api/v1/tokens/{identity}", headers=session)).status_code == 204
+    assert [await status_of(client, each) for each in (first, second, third, other)] == [401, 401, 401, 200]
+
+
+async def test_tokens_end_with_their_session_when_all_are_ended(
+    client: httpx.AsyncClient, pool: Pool, ada: Person
+) -> None:
+    here, there, over = [await session_headers(pool, ada) for _ in range(3)]
+    made = [(await made_with(client, each))[1] for each in (here, there, over)]
+    made.append((await made_with(client, {"Authorization": f"Bearer {made[1]}"}))[1])
+    assert (await client.post("/api/v1/logout", headers=over)).status_code == 204
+    assert [await status_of(client, each) for each in made] == [200] * 4, "a browser that leaves leaves them"
+    assert (await client.post("/api/v1/logout?everywhere=true", headers=here)).status_code == 204
+    assert [await status_of(client, each) for each in made] == [401, 401, 200, 401]
+
+
+async def test_a_new_password_ends_what_was_made_elsewhere(client: httpx.AsyncClient, pool: Pool, ada: Person) -> None:
+    await set_password(pool, ada, "correct horse battery")
+    here, there = await session_headers(pool, ada), await session_headers(pool, ada)
+    mine, theirs = [(await made_with(client, each))[1] for each in (here, there)]
+    body = {"current": "correct horse battery", "new": "another horse battery"}
+    assert (await client.post("/api/v1/password", headers=here, json=body)).status_code == 204
+    assert [await status_of(client, each) for each in (mine, theirs)] == [200, 401]
+
+
+async def test_nothing_is_made_with_what_has_ended(pool: Pool, ada: Person) -> None:
+    with pytest.raises(NotLoggedIn):
+        await tokens.create(pool, ada.actor, "late", Scope.READ, None)  # authenticated before its session ended
+
+
+async def test_the_limit_holds_for_many_at_once(as_ada: httpx.AsyncClient, pool: Pool, ada: Person) -> None:
+    async with connection(pool) as conn:
+        await conn.execute(
+            "INSERT INTO tokens (id, user_id, name, token_hash, scope) "
+            "SELECT gen_random_uuid(), %s, 't', int8send(n), 'read' FROM generate_series(1, %s) n",
+            [ada.id, tokens.MOST - 3],
+        )
+    answers = await asyncio.gather(*(as_ada.post("/api/v1/tokens", json={"name": "t"}) for _ in range(12)))
+    assert sorted(answer.status_code for answer in answers) == [201] * 3 + [429] * 9
 
 
 async def test_what_is_done_with_a_token_is_in_the_audit_log_as_such(

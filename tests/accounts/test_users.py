@@ -19,6 +19,7 @@ from tests.accounts.people import (
     blocks_somebody,
     session_headers,
     set_password,
+    some_password,
     token_headers,
 )
 from tests.db.support import add_workspace, change, read
@@ -29,7 +30,9 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 async def root(pool: Pool) -> Person:
-    return await add_person(pool, "root", UserRole.ADMIN)
+    root = await add_person(pool, "root", UserRole.ADMIN)
+    await some_password(pool, root)
+    return root
 
 
 @pytest.fixture
@@ -173,9 +176,9 @@ async def test_a_disabled_users_workspaces_step_down(as_root: httpx.AsyncClient,
 
 async def test_an_administrator_sets_a_password(as_root: httpx.AsyncClient, pool: Pool) -> None:
     ada = await add_person(pool)
-    session = await session_headers(pool, ada)
+    session, token = await session_headers(pool, ada), await token_headers(pool, ada)
     assert (await as_root.patch(f"/api/v1/users/{ada.id}", json={"password": PASSWORD})).status_code == 200
-    assert await status_of(as_root, session) == 401, "whoever was in with the old one is out"
+    assert [await status_of(as_root, each) for each in (session, token)] == [401, 401], "whoever was in is out"
     assert (await as_root.patch(f"/api/v1/users/{ada.id}", json={"password": "short"})).status_code == 422
     body = {"username": "ada", "password": PASSWORD}
     assert (await as_root.post("/api/v1/login", json=body)).status_code == 200
@@ -191,6 +194,8 @@ async def test_the_last_administrator_stays(
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "last_administrator")
     assert (await as_root.get(f"/api/v1/users/{root.id}")).json()["role"] == "admin"
     other = await add_person(pool, "other", UserRole.ADMIN)
+    assert (await as_root.patch(f"/api/v1/users/{root.id}", json=body)).status_code == 409, "the other has no password"
+    await some_password(pool, other)
     assert (await as_root.patch(f"/api/v1/users/{other.id}", json={"role": "user"})).status_code == 200
     assert (await as_root.patch(f"/api/v1/users/{other.id}", json={"role": "admin"})).status_code == 200
     assert (await as_root.patch(f"/api/v1/users/{root.id}", json=body)).status_code == 200
@@ -201,6 +206,7 @@ async def test_two_administrators_cannot_demote_each_other_at_once(pool: Pool) -
         async with connection(pool) as conn:
             await conn.execute("UPDATE users SET role = 'user'")
         people = [await add_person(pool, f"admin-{round_number}-{number}", UserRole.ADMIN) for number in range(4)]
+        await some_password(pool, *people)
         changes = [
             accounts.change(pool, each.actor, other.id, Change(role=UserRole.USER))
             for each, other in zip(people, people[1:] + people[:1], strict=True)
@@ -236,6 +242,22 @@ async def test_somebody_who_is_not_there(as_root: httpx.AsyncClient) -> None:
         await as_root.patch(f"/api/v1/users/{uuid4()}", json={"password": PASSWORD}),
     ):
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_token_makes_no_administrator(as_root: httpx.AsyncClient, pool: Pool, root: Person) -> None:
+    ada = await add_person(pool)
+    token = {"Cookie": "", **await token_headers(pool, root)}
+    for answer in (
+        await as_root.post("/api/v1/users", headers=token, json={"username": "eve", "role": "admin"}),
+        await as_root.patch(f"/api/v1/users/{ada.id}", headers=token, json={"role": "admin"}),
+        await as_root.patch(f"/api/v1/users/{ada.id}", headers=token, json={"password": PASSWORD}),
+        await as_root.patch(f"/api/v1/users/{root.id}", headers=token, json={"password": PASSWORD}),
+    ):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "session_only")
+    made = await as_root.post("/api/v1/users", headers=token, json={"username": "eve", "password": PASSWORD})
+    assert made.status_code == 201
+    own = await as_root.patch(f"/api/v1/users/{root.id}", json={"password": PASSWORD})
+    assert own.status_code == 403, "whoever sits at an open browser does not take the account"
 
 
 async def test_every_change_is_in_the_audit_log(as_root: httpx.AsyncClient, pool: Pool, root: Person) -> None:

@@ -86,6 +86,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0008": _history_too,
     "0009": _history_too,
     "0010": _history_too,
+    "0011": _history_too,
 }
 
 

@@ -51,7 +51,10 @@ SET_ROLE = "UPDATE users SET role = %s WHERE id = %s"
 SET_DISABLED = "UPDATE users SET disabled_at = CASE WHEN %s THEN coalesce(disabled_at, now()) END WHERE id = %s"
 
 # In one order, so that two administrators who demote each other wait instead of deadlocking.
-ADMINISTRATORS = "SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL ORDER BY id FOR NO KEY UPDATE"
+ADMINISTRATORS = """
+SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL AND (password_hash IS NOT NULL OR issuer = %s)
+ORDER BY id FOR NO KEY UPDATE
+"""
 
 HOLD_ALL = "LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE"
 ANY_ADMINISTRATOR = "SELECT EXISTS (SELECT FROM users WHERE role = 'admin')"
@@ -72,7 +75,8 @@ FROM locked WHERE w.id = locked.id
 
 
 async def by_name(conn: Connection, username: str) -> UserRow | None:
-    return await _one(conn, BY_NAME, username) if "\0" not in username else None
+    """Names are ASCII. Others are nobody's, also where PostgreSQL's lower() would make a name of them."""
+    return await _one(conn, BY_NAME, username) if username.isascii() and "\0" not in username else None
 
 
 async def by_id(conn: Connection, user: UUID) -> UserRow | None:
@@ -129,9 +133,9 @@ async def set_disabled(conn: Connection, user: UUID, *, disabled: bool) -> None:
     await conn.execute(SET_DISABLED, [disabled, user])
 
 
-async def administrators(conn: Connection) -> Sequence[UUID]:
-    """Those who are enabled, held until this transaction ends."""
-    return [row[0] for row in await (await conn.execute(ADMINISTRATORS)).fetchall()]
+async def administrators(conn: Connection, issuer: str | None) -> Sequence[UUID]:
+    """Those who can log in, with a password or at this OpenID provider; held until this transaction ends."""
+    return [row[0] for row in await (await conn.execute(ADMINISTRATORS, [issuer])).fetchall()]
 
 
 async def hold_all(conn: Connection) -> None:

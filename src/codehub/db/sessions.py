@@ -70,6 +70,7 @@ SELECT least(s.expires_at, s.last_seen_at + %(idle)s) FROM sessions s JOIN users
 WHERE s.id = %(id)s AND {_ALIVE} AND u.disabled_at IS NULL
 """  # noqa: S608 - constants
 
+EXISTS = "SELECT EXISTS (SELECT FROM sessions WHERE id = %s AND user_id = %s AND expires_at > now())"
 DELETE_ONE = "DELETE FROM sessions WHERE id = %s AND user_id = %s"
 DELETE_ALL = "DELETE FROM sessions WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid"
 
@@ -119,6 +120,11 @@ async def ends_at(conn: Connection, session: UUID, idle: timedelta) -> datetime 
     """When it ends if it is not used again; None when it has ended."""
     row = await (await conn.execute(ENDS_AT, {"id": session, "idle": idle})).fetchone()
     return row[0] if row else None
+
+
+async def exists(conn: Connection, session: UUID, user: UserId) -> bool:
+    """Whether it was neither ended nor has it run out; one that idles is still there."""
+    return await (await conn.execute(EXISTS, [session, user])).fetchone() == (True,)
 
 
 async def delete(conn: Connection, session: UUID, user: UserId) -> bool:

@@ -27,9 +27,9 @@ class TokenRow:
 _ALIVE = "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > now())"
 
 INSERT = """
-INSERT INTO tokens (id, user_id, name, token_hash, scope, expires_at)
+INSERT INTO tokens (id, user_id, name, token_hash, scope, expires_at, parent_id)
 SELECT gen_random_uuid(), %(user)s, %(name)s, %(hash)s, %(scope)s,
-       least(now() + %(lifetime)s, (SELECT expires_at FROM tokens WHERE id = %(parent)s))
+       least(now() + %(lifetime)s, (SELECT expires_at FROM tokens WHERE id = %(parent)s)), %(parent)s
 RETURNING id, name, scope::text, created_at, expires_at, last_used_at
 """
 
@@ -57,6 +57,17 @@ WHERE t.id = %s AND {_ALIVE} AND u.disabled_at IS NULL
 
 COUNT = "SELECT count(*) FROM tokens WHERE user_id = %s AND revoked_at IS NULL"
 REVOKE = "UPDATE tokens SET revoked_at = now() WHERE id = %s AND user_id = %s AND revoked_at IS NULL"
+_REVOKE_MADE_WITH = """
+WITH RECURSIVE ended (id) AS (
+    {} UNION SELECT t.id FROM tokens t JOIN ended ON t.parent_id = ended.id
+)
+UPDATE tokens SET revoked_at = now() FROM ended
+WHERE tokens.parent_id = ended.id AND tokens.user_id = %(user)s AND tokens.revoked_at IS NULL
+"""
+REVOKE_MADE_WITH_TOKEN = _REVOKE_MADE_WITH.format("SELECT %(token)s::uuid")
+REVOKE_MADE_IN_SESSIONS = _REVOKE_MADE_WITH.format(
+    "SELECT s.id FROM sessions s WHERE s.user_id = %(user)s AND s.id IS DISTINCT FROM %(but)s::uuid"
+)
 REVOKE_ALL = "UPDATE tokens SET revoked_at = now() WHERE user_id = %s AND revoked_at IS NULL"
 
 
@@ -70,7 +81,7 @@ async def insert(
     lifetime: timedelta | None,
     parent: UUID | None = None,
 ) -> TokenRow:
-    """A new token; one made with another token (`parent`) ends no later than that."""
+    """A new token; `parent` is the session or token it was made with. It ends no later than a token that is."""
     values = {
         "user": user, "hash": token_hash, "name": name, "scope": scope, "lifetime": lifetime, "parent": parent,
     }  # fmt: skip
@@ -112,7 +123,16 @@ async def count(conn: Connection, user: UserId) -> int:
 
 
 async def revoke(conn: Connection, token: UUID, user: UserId) -> bool:
-    return (await conn.execute(REVOKE, [token, user])).rowcount == 1
+    """End it, and whatever was made with it; False when there is no such token. The caller holds the user's row."""
+    if (await conn.execute(REVOKE, [token, user])).rowcount != 1:
+        return False
+    await conn.execute(REVOKE_MADE_WITH_TOKEN, {"token": token, "user": user})
+    return True
+
+
+async def revoke_made_in_sessions(conn: Connection, user: UserId, *, but: UUID | None = None) -> int:
+    """End what was made in the user's sessions, before these are ended. The caller holds the user's row."""
+    return (await conn.execute(REVOKE_MADE_IN_SESSIONS, {"user": user, "but": but})).rowcount
 
 
 async def revoke_all(conn: Connection, user: UserId) -> int:

@@ -14,7 +14,7 @@ from codehub.config import AccountConfig
 from codehub.db import accounts, sessions, tokens
 from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
-from codehub.errors import Conflict, Invalid, NotFound
+from codehub.errors import Conflict, Invalid, NotAllowed, NotFound
 from codehub.services import audit, passwords
 from codehub.services.actors import Actor, UserRole
 
@@ -42,6 +42,8 @@ class FirstAdmin:
 async def create(pool: Pool, actor: Actor, username: str, password: str | None, role: UserRole) -> UserRow:
     """A new user; without a password they can log in only once one is set."""
     actor.require_admin()
+    if role is UserRole.ADMIN:
+        actor.require_session()
     check_username(username)
     hashed = None
     if password is not None:
@@ -80,15 +82,22 @@ async def page(pool: Pool, actor: Actor, after: tuple[datetime, UUID] | None, li
         return await accounts.page(conn, after, limit)
 
 
-async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change) -> UserRow:
-    """Role, password, disabled or not: all of it or nothing."""
+async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer: str | None = None) -> UserRow:
+    """Role, password, disabled or not: all of it or nothing. `issuer` is the OpenID provider that people can log in at.
+
+    What would let somebody in as an administrator is not done for a token, which may have been found.
+    """
     actor.require_admin()
+    if wanted.role is UserRole.ADMIN or wanted.password is not None:
+        actor.require_session()
     hashed = None
     if wanted.password is not None:
+        if user == actor.user_id:
+            raise NotAllowed("Your own password is changed with the current one.", "Use POST /api/v1/password.")
         passwords.check_rules(wanted.password, (await one(pool, actor, user)).username)
         hashed = await passwords.hashed(wanted.password)
     async with connection(pool) as conn:
-        await keep_an_administrator(conn, user, wanted)
+        await keep_an_administrator(conn, user, wanted, issuer)
         was = await accounts.by_id_locked(conn, user)
         if was is None:
             raise _nobody()
@@ -97,7 +106,8 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change) -> UserRo
             await audit.record(conn, actor, "user.role", user=user, role=wanted.role.value)
         if hashed is not None:
             await accounts.set_password(conn, user, hashed)
-            await sessions.delete_all(conn, was.id, but=UUID(actor.credential_id))
+            await sessions.delete_all(conn, was.id)
+            await tokens.revoke_all(conn, was.id)
             await audit.record(conn, actor, "user.password", user=user)
         if wanted.disabled is not None and wanted.disabled != (was.disabled_at is not None):
             await _set_disabled(conn, was, disabled=wanted.disabled)
@@ -107,11 +117,11 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change) -> UserRo
     return changed
 
 
-async def keep_an_administrator(conn: Connection, user: UUID, wanted: Change) -> None:
+async def keep_an_administrator(conn: Connection, user: UUID, wanted: Change, issuer: str | None) -> None:
     """Refuse what would leave nobody who could take it back."""
     if wanted.role is not UserRole.USER and not wanted.disabled:
         return
-    if await accounts.administrators(conn) == [user]:
+    if await accounts.administrators(conn, issuer) == [user]:
         raise Conflict(
             "This is the last administrator who can log in.", "Make another one first.", code="last_administrator"
         )

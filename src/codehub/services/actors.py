@@ -51,6 +51,10 @@ class Actor:
         if self.scope is not Scope.WRITE:
             raise NotAllowed("This token may only read.", "Use one with the scope `write`.", code="read_only_token")
 
+    def require_session(self) -> None:
+        if self.kind is not ActorKind.USER:
+            raise NotAllowed("A token cannot be used for this.", "Log in with a password instead.", code="session_only")
+
     def require_admin(self) -> None:
         if not self.is_admin:
             raise NotAllowed("Only administrators may do this.", code="admin_only")

@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from codehub.config import AccountConfig
-from codehub.db import accounts, sessions
+from codehub.db import accounts, sessions, tokens
 from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, Invalid, NotFound, NotLoggedIn, Unavailable
@@ -48,7 +48,8 @@ async def login(
     except Unavailable:
         await throttle.forgive(attempt)  # an outage is nobody's failure
         raise
-    device = device or new_secret()
+    if device is None or not await throttle.knows(username, device):
+        device = new_secret()  # what somebody planted in a browser, or knows, is not given a meaning
     await throttle.succeeded(attempt, device)
     return LoggedIn(user, secret, device)
 
@@ -107,23 +108,28 @@ def _wrong() -> NotLoggedIn:
 
 
 async def change_password(pool: Pool, throttle: LoginThrottle, actor: Actor, current: str, new: str) -> None:
-    """The actor's own; ends their other sessions. A wrong current one is a failed login."""
+    """The actor's own; ends their other sessions, with the tokens that were made in these.
+
+    A wrong current one is a failure of this session alone: the public count of logins is not this one's to fill, nor
+    can strangers who fill that one keep anybody from changing a password.
+    """
     passwords.check_rules(new, actor.username)
-    attempt = await throttle.begin(actor.username, actor.address)
     async with connection(pool) as conn:
         user = await accounts.by_id(conn, actor.user_id)
     if user is None:
         raise NotFound("There is no such user.")
     if user.password_hash is None:
         raise Conflict("This account has no password.", "Ask an administrator to set one.", code="no_password")
+    attempt = await throttle.begin_in_session(actor.credential_id)
     if not await passwords.is_right(current, user.password_hash):
         raise Invalid("The current password is wrong.", code="wrong_password")
+    await throttle.succeeded(attempt)
     hashed = await passwords.hashed(new)
     async with connection(pool) as conn:
         locked = await accounts.by_id_locked(conn, actor.user_id)
         if locked is None or locked.password_hash != user.password_hash or locked.disabled_at is not None:
             raise Conflict("The account was changed meanwhile.", "Try again.")
         await accounts.set_password(conn, actor.user_id, hashed)
+        await tokens.revoke_made_in_sessions(conn, actor.user_id, but=UUID(actor.credential_id))
         await sessions.delete_all(conn, actor.user_id, but=UUID(actor.credential_id))
         await audit.record(conn, actor, "user.password", user=actor.user_id)
-    await throttle.succeeded(attempt)

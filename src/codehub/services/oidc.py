@@ -112,7 +112,7 @@ async def _user(conn: Connection, config: OidcConfig, issuer: str, claims: Mappi
     if found is None:
         return await _new_user(conn, config, issuer, claims, role or UserRole.USER)
     if role is not None and role != found.role:
-        await _set_role(conn, found, role)
+        await _set_role(conn, found, role, issuer)
     user = await accounts.by_id_shared(conn, found.id)
     if user is None or user.disabled_at is not None:
         raise NotAllowed("This account is disabled.", "Ask an administrator.", code="disabled")
@@ -134,9 +134,9 @@ async def _new_user(
     raise Conflict("There are too many users of that name.", "Ask an administrator.")
 
 
-async def _set_role(conn: Connection, user: UserRow, role: UserRole) -> None:
+async def _set_role(conn: Connection, user: UserRow, role: UserRole, issuer: str) -> None:
     try:
-        await keep_an_administrator(conn, user.id, Change(role=role))
+        await keep_an_administrator(conn, user.id, Change(role=role), issuer)
     except Conflict:
         log.warning("the provider would have demoted the last administrator", user=str(user.id))
         return

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.config import AccountConfig
-from codehub.db import sessions, tokens
+from codehub.db import accounts, sessions, tokens
 from codehub.db.pool import Connection, Pool, connection, read
 from codehub.db.sessions import Holder, SessionRow
 from codehub.errors import NotFound, NotLoggedIn
@@ -131,9 +131,11 @@ async def revoke(pool: Pool, actor: Actor, session: UUID) -> None:
 
 
 async def logout(pool: Pool, actor: Actor, *, everywhere: bool = False) -> None:
-    """End the actor's session, or all of them."""
+    """End the actor's session, or all of them with the tokens that were made in them."""
     async with connection(pool) as conn:
         if everywhere:
+            await accounts.by_id_locked(conn, actor.user_id)
+            await tokens.revoke_made_in_sessions(conn, actor.user_id)
             await sessions.delete_all(conn, actor.user_id)
         else:
             await sessions.delete(conn, UUID(actor.credential_id), actor.user_id)

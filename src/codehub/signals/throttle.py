@@ -96,6 +96,13 @@ class LoginThrottle:
         )
         if device and await self._knows(user, device):
             attempt = Attempt(user, ((f"{_PREFIX}of-device:{user}:{_digest(device)}", USER_CAP_SECONDS),))
+        return await self._begun(attempt)
+
+    async def begin_in_session(self, session: str) -> Attempt:
+        """… of one who is logged in and gives their password again: counted by their session alone."""
+        return await self._begun(Attempt("", ((f"{_PREFIX}in-session:{session}", USER_CAP_SECONDS),)))
+
+    async def _begun(self, attempt: Attempt) -> Attempt:
         wait = await self._charged(attempt)
         if wait > 0:
             seconds = max(1, math.ceil(wait - 0.01))  # what rounding adds is no second
@@ -132,6 +139,10 @@ class LoginThrottle:
                     await self._forgive([key])
         except Unavailable as error:
             log.warning("a login could not be noted", cause=str(error))
+
+    async def knows(self, username: str, device: str) -> bool:
+        """Whether this user has logged in with this browser before."""
+        return await self._knows(_digest(username.casefold()), device)
 
     async def _knows(self, user: str, device: str) -> bool:
         try:

@@ -14,9 +14,8 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
-from codehub.errors import NotAllowed
 from codehub.services import sessions
-from codehub.services.actors import Actor, ActorKind
+from codehub.services.actors import Actor
 from codehub.web.context import InContext
 from codehub.web.cookies import session_of
 from codehub.web.csrf import SAFE_METHODS, check_same_origin, client_address, is_secure
@@ -53,8 +52,7 @@ async def writing_actor(actor: CurrentActor) -> Actor:
 
 
 async def session_actor(actor: CurrentActor) -> Actor:
-    if actor.kind is not ActorKind.USER:
-        raise NotAllowed("A token cannot be used for this.", "Log in with a password instead.", code="session_only")
+    actor.require_session()
     return actor
 
 

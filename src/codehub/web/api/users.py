@@ -55,7 +55,7 @@ async def list_users(
 
 @router.post("/users", status_code=201)
 async def create_user(given: UserRequest, actor: AdminActor, context: InContext) -> ShownUser:
-    """A new user."""
+    """A new user. Administrators are not made with a token."""
     return ShownUser.of(await accounts.create(context.pool, actor, given.username, given.password, given.role))
 
 
@@ -69,7 +69,10 @@ async def show_user(user_id: UUID, actor: AdminActor, context: InContext) -> Sho
 async def change_user(user_id: UUID, given: UserChange, actor: AdminActor, context: InContext) -> ShownUser:
     """Another role, another password, disabled or enabled again.
 
-    A disabled user's sessions and tokens end at once and their workspaces stop; enabling brings back neither.
+    A disabled user's sessions and tokens end at once and their workspaces stop; enabling brings back neither. A new
+    password ends sessions and tokens, too. Passwords, and the role `admin`, are not given with a token, and one's own
+    password only by `POST /password`.
     """
     wanted = accounts.Change(role=given.role, disabled=given.disabled, password=given.password)
-    return ShownUser.of(await accounts.change(context.pool, actor, user_id, wanted))
+    issuer = context.settings.oidc.issuer
+    return ShownUser.of(await accounts.change(context.pool, actor, user_id, wanted, issuer=issuer))

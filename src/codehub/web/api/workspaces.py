@@ -145,8 +145,8 @@ async def delete_workspace(
 ) -> Response:
     """Delete it. What it holds is archived first and kept for a while.
 
-    From ERROR nothing can be archived. Where a home would be lost by that, the answer is 409 `needs_confirmation`, whose
-    message says what; `confirm=true` deletes it then. A purge needs no confirmation.
+    From ERROR nothing can be archived. Where a home would be lost by that, the answer is 409 `needs_confirmation`,
+    whose message says what; `confirm=true` deletes it then. A purge needs no confirmation.
     """
     identity = WorkspaceId(workspace_id)
     shown = await deleting.delete(
