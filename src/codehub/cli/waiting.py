@@ -69,9 +69,14 @@ def recovered(was: "Workspace") -> Wish:
 def ask(
     client: "Client", workspace: "Workspace", action: "Callable[[], Workspace]", *, patient: bool, seconds: float | None
 ) -> "Workspace":
-    """Ask for something; one who is patient waits for an operation that is in the way."""
+    """Ask for something; one who is patient waits for an operation that is in the way.
+
+    What was asked for a workspace that was well is not asked for again once it is in ERROR: it would mean something
+    else there. Raises CommandError then.
+    """
     from codehub.client import ApiError
 
+    was_well = workspace.phase != "ERROR"
     until = None if seconds is None else time.monotonic() + seconds
     while True:
         try:
@@ -81,9 +86,12 @@ def ask(
             if not (patient and busy):
                 raise
         left = None if until is None else max(0.0, until - time.monotonic())
+        workspace = client.workspace(workspace.id)  # what is known of it is older than the refusal
         workspace = wait(
             client, workspace, Wish("is at rest", lambda one: one is None or one.operation == "NONE"), left
         )
+        if was_well and workspace.phase == "ERROR":
+            raise CommandError(*error_of(workspace))
 
 
 def wait(client: "Client", workspace: "Workspace", wish: Wish, seconds: float | None) -> "Workspace":

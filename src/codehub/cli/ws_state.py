@@ -1,5 +1,6 @@
 """`codehub ws`: what changes the state of a workspace. Each asks for one wish and, with --wait, sees it come true."""
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
+NEEDS_CONFIRMATION = "needs_confirmation"
 SOURCES = ("as_is", "volume", "archive", "blank")
 
 
@@ -100,9 +102,7 @@ def delete(
             confirm_by_name(output.clean(ws_text.loss_by_purge(found)), found.name, yes=yes)
         else:
             confirm(f"{output.clean(ws_text.loss_of(found))} Delete it?", yes=yes)
-        asked = waiting.ask(
-            client, found, lambda: client.delete_workspace(found.id, purge=purge), patient=wait, seconds=timeout
-        )
+        asked = ask_to_delete(client, found, purge=purge, wait=wait, timeout=timeout)
         _finish(client, asked, waiting.deleted(purged=purge), wait=wait, timeout=timeout, json=json)
 
 
@@ -134,6 +134,28 @@ def keep_awake(
         output.say(f"{output.clean(kept.name)} is not kept awake any more.")
     else:
         output.say(f"{output.clean(kept.name)} is kept awake until {output.when(kept.keep_awake_until)}.")
+
+
+def ask_to_delete(
+    client: "api.Client", found: "api.Workspace", *, purge: bool, wait: bool, timeout: float | None
+) -> "api.Workspace":
+    """What was agreed to is the loss that was known: when more would be lost by now, there is another question."""
+    from codehub.client import ApiError
+
+    def asking(*, agreed: bool) -> "api.Workspace":
+        def act() -> "api.Workspace":
+            return client.delete_workspace(found.id, purge=purge, confirm=agreed)
+
+        return waiting.ask(client, found, act, patient=wait, seconds=timeout)
+
+    known = found.phase == "ERROR" and not purge  # then the loss was named, and agreed to
+    try:
+        return asking(agreed=known)
+    except ApiError as error:
+        if known or error.code != NEEDS_CONFIRMATION or not sys.stdin.isatty():
+            raise
+        confirm(f"{output.clean(str(error))} Delete it?", yes=False)
+    return asking(agreed=True)
 
 
 def _ask_for(

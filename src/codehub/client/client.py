@@ -77,8 +77,10 @@ class Client(Http):
         """Ask for RUNNING, STANDBY or ARCHIVED."""
         return self.update_workspace(identity, desired_state=desired)
 
-    def delete_workspace(self, identity: Id, *, purge: bool = False) -> Workspace:
-        return self.read(Workspace, self.call("DELETE", _workspace(identity), params={"purge": _flag(purge)}))
+    def delete_workspace(self, identity: Id, *, purge: bool = False, confirm: bool = False) -> Workspace:
+        """Refused with the code `needs_confirmation` where a home would be lost by it, unless `confirm` is given."""
+        params = {"purge": _flag(purge), "confirm": _flag(confirm)}
+        return self.read(Workspace, self.call("DELETE", _workspace(identity), params=params))
 
     def undelete_workspace(self, identity: Id) -> Workspace:
         return self._verb(identity, "undelete", None)
