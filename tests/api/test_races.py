@@ -75,6 +75,24 @@ async def test_the_limit_of_all_is_exact_too(pool: Pool, terms: Terms, ada: Call
     assert sum(made) == 5
 
 
+async def test_the_number_of_workspaces_is_exact_and_forgets_deleted_ones(
+    pool: Pool, terms: Terms, ada: Caller, bob: Caller, owner: Connection
+) -> None:
+    few = replace(terms, most_workspaces=5)
+    await ada.has(owner, "DELETED", deleted_at=datetime.now(UTC))
+    await ada.has(owner, "ERROR")
+
+    async def make(caller: Caller) -> bool:
+        try:
+            await creating.create(pool, few, caller.person.actor, Blueprint(name="w", desired_state=Desired.ARCHIVED))
+        except OverLimit:
+            return False
+        return True
+
+    made = await asyncio.gather(*(make(caller) for caller in (ada, bob) * 12))
+    assert (made[::2].count(True), made[1::2].count(True)) == (4, 5)
+
+
 async def test_what_runs_already_may_be_asked_for_again(ada: Caller, owner: Connection) -> None:
     ids = [await ada.has(owner, "RUNNING") for _ in range(3)]  # more than would be let in today
     assert (await ada.patch(f"/workspaces/{ids[0]}", {"desired_state": "RUNNING"})).status_code == 200

@@ -136,8 +136,11 @@ class ActivityConfig(Group):
 
 
 class LimitsConfig(Group):
-    """How many workspaces may run at once."""
+    """How many workspaces there may be, and may run at once."""
 
+    max_workspaces_per_user: Count = Field(
+        200, validation_alias="MAX_WORKSPACES_PER_USER", description="Workspaces per user, without deleted ones."
+    )
     max_running_per_user: Count = Field(
         2, validation_alias="MAX_RUNNING_PER_USER", description="Running workspaces per user."
     )

@@ -51,6 +51,9 @@ SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*) FROM {COUNTED
 WHERE id IS DISTINCT FROM %(excluding)s::uuid
 """).format(COUNTED=_COUNTED)
 
+# idx_workspaces_owner; what is on its way to the trash still counts.
+COUNT_ALL = "SELECT count(*) FROM workspaces WHERE owner_user_id = %s AND deleted_at IS NULL"
+
 RUNNING_OF = SQL("""
 SELECT id, name FROM {COUNTED} WHERE owner_user_id = %s ORDER BY created_at, id
 """).format(COUNTED=_COUNTED)
@@ -89,6 +92,13 @@ async def count_running(conn: Connection, owner: UserId, excluding: WorkspaceId 
     row = await cursor.fetchone()
     assert row is not None
     return Usage(user=row[0], total=row[1])
+
+
+async def count_all(conn: Connection, owner: UserId) -> int:
+    """How many `owner` has that are not deleted, in whatever phase."""
+    row = await (await conn.execute(COUNT_ALL, [owner])).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 async def running_of(conn: Connection, owner: UserId) -> Sequence[RunningWorkspace]:

@@ -11,7 +11,7 @@ from codehub.model.wishes import Refusal, archive_to_copy
 from codehub.model.workspace import ArchiveKey, Desired, InstanceBackend, StorageBackend, WorkspaceId
 from codehub.services import audit
 from codehub.services.actors import Actor
-from codehub.services.workspaces.admission import admit
+from codehub.services.workspaces.admission import admit, admit_new
 from codehub.services.workspaces.changing import check_image
 from codehub.services.workspaces.deciding import refused
 from codehub.services.workspaces.showing import Encoded, encoded
@@ -47,6 +47,7 @@ async def create(pool: Pool, terms: Terms, actor: Actor, asked: Blueprint) -> En
     identity = WorkspaceId(uuid4())
     async with connection(pool) as conn:
         source = await _source(conn, terms, actor, asked.from_archive) if asked.from_archive is not None else None
+        await admit_new(conn, actor.user_id, terms.most_workspaces)
         if asked.desired_state is Desired.RUNNING:
             await admit(conn, actor.user_id, terms.quota)
         await wishes.insert(
