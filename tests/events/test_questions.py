@@ -11,14 +11,19 @@ import pytest
 from codehub.coordinator.answers import MOST_BYTES, MOST_LINES, logs_of, newest
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.things import Instance, Volume
-from codehub.errors import Unavailable, Unreachable
+from codehub.errors import OverLimit, Unavailable, Unreachable
 from codehub.model.observation import Life
 from codehub.model.workspace import Incarnation, InstanceBackend, OpId, WorkspaceId
 from codehub.signals import questions
 from codehub.signals.connect import Redis, open_redis
-from codehub.signals.questions import Answerer, Body, ask
+from codehub.signals.questions import Answerer, Body
 from tests.coordinator.wire import wire_to_redis
 from tests.support import eventually_async
+
+
+async def ask(redis: Redis, kind: str, body: Body, seconds: float, asker: str | None = None) -> Any:
+    """… for somebody who asks nothing else."""
+    return await questions.ask(redis, kind, body, seconds, asker=asker or uuid4().hex)
 
 
 @asynccontextmanager
@@ -234,3 +239,30 @@ async def test_a_question_that_is_none(world: MemoryWorld, change: Callable[[dic
     handler = logs_of({InstanceBackend.PROCESS: world.backend()})
     with pytest.raises(Unavailable):
         await handler(change({"workspace_id": str(uuid4()), "backend": "process", "lines": 10}))
+
+
+async def test_one_user_does_not_take_every_place(redis: Redis) -> None:
+    asked = [asyncio.create_task(ask(redis, "echo", {"say": number}, 10, "ada")) for number in range(2)]
+
+    async def both_wait() -> bool:
+        return await redis.llen(questions.QUEUE) == 2
+
+    await eventually_async(both_wait, "both wait")
+    with pytest.raises(OverLimit):
+        await ask(redis, "echo", {"say": 2}, 10, "ada")
+    async with answering(redis, echo=echo):
+        assert await ask(redis, "echo", {"say": 3}, 10, "bob") == {"said": 3}
+        assert [each["said"] for each in await asyncio.gather(*asked)] == [0, 1]
+        assert await ask(redis, "echo", {"say": 4}, 10, "ada") == {"said": 4}
+
+
+async def test_whoever_waits_takes_nobodys_connection(redis: Redis) -> None:
+    waiting = [asyncio.create_task(ask(redis, "echo", {"say": 1}, 10)) for _ in range(40)]
+
+    async def thirty_wait() -> bool:
+        return await redis.llen(questions.QUEUE) == 30
+
+    await eventually_async(thirty_wait, "as many as may wait")
+    assert len(redis.connection_pool._in_use_connections) == 0
+    async with answering(redis, echo=echo):
+        assert len(await asyncio.gather(*waiting)) == 40

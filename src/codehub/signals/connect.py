@@ -38,6 +38,16 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
         yield client
 
 
+def apart(client: Redis) -> Redis:
+    """A client of the same server with a connection of its own, for a call that waits; to be closed by the caller."""
+    pool = client.connection_pool
+    return Redis.from_pool(
+        redis.asyncio.ConnectionPool(
+            connection_class=pool.connection_class, max_connections=2, **pool.connection_kwargs
+        )
+    )
+
+
 @contextmanager
 def answering() -> Iterator[None]:
     """The edge where whatever is wrong with Redis becomes Unavailable; nothing above it sees the library."""

@@ -5,19 +5,24 @@
     codehub:answer:{id}       {"answer"} or {"error"}, for as long
 
 Every key expires by itself, and nothing here changes anything: a question that is lost, or answered by a leader that
-has been replaced, costs its asker a moment.
+has been replaced, costs its asker a moment. Whoever waits for an answer has a connection of their own, so that nobody
+else waits for one; how many do at once is limited, in a process and of one user.
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import structlog
 
-from codehub.errors import CodeHubError, Unavailable
-from codehub.signals.connect import Redis, answering
+from codehub.errors import CodeHubError, OverLimit, Unavailable
+from codehub.signals.connect import Redis, answering, apart
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +30,8 @@ QUEUE, QUESTION, ANSWER = "codehub:questions", "codehub:question:", "codehub:ans
 
 _MOST_WAITING = 1000
 _MOST_AT_ONCE = 16  # that one leader works on
+_MOST_ASKED = 30  # at once by one process; others wait
+MOST_OF_ONE = 2  # … by one user; more are refused
 _LONGEST_ANSWER = 1 << 20
 _WAIT_SECONDS = 1  # of one call; less than its timeout
 _AGAIN_SECONDS = 1.0
@@ -33,24 +40,66 @@ Body = Mapping[str, Any]
 Handler = Callable[[Body], Awaitable[Any]]
 
 
-async def ask(client: Redis, kind: str, body: Body, timeout: float) -> Any:  # noqa: ANN401, ASYNC109 - any JSON value
-    """The leader's answer; raises Unavailable when there is none in time, with what the leader said is wrong."""
+@dataclass(slots=True)
+class _Room:
+    """Who asks through one client: a process has one."""
+
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_ASKED))
+    asking: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def place_of(self, asker: str) -> Iterator[None]:
+        if self.asking[asker] >= MOST_OF_ONE:
+            raise OverLimit("You wait for answers already.", "Try again when one has come.", retry_after=1)
+        self.asking[asker] += 1
+        try:
+            yield
+        finally:
+            self.asking[asker] -= 1
+            self.asking += Counter()  # forgets whoever asks no more
+
+
+_rooms: WeakKeyDictionary[Redis, _Room] = WeakKeyDictionary()
+
+
+async def ask(
+    client: Redis,
+    kind: str,
+    body: Body,
+    timeout: float,  # noqa: ASYNC109
+    *,
+    asker: str,
+) -> Any:  # noqa: ANN401 - any JSON value
+    """The leader's answer; raises Unavailable when there is none in time, with what the leader said is wrong.
+
+    `asker` is the user for whom it is asked: of one too many of theirs OverLimit is raised.
+    """
+    room = _rooms.setdefault(client, _Room())
+    with room.place_of(asker):
+        try:
+            async with asyncio.timeout(timeout), room.places, apart(client) as own:
+                return _understood(await _exchange(own, kind, body, timeout))
+        except TimeoutError:
+            raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
+
+
+async def _exchange(client: Redis, kind: str, body: Body, seconds: float) -> bytes:
     identity = uuid4().hex
     question = json.dumps({"kind": kind, "body": dict(body)})
-    milliseconds = max(1, round(timeout * 1000))
-    try:
-        async with asyncio.timeout(timeout):
-            with answering():
-                async with client.pipeline(transaction=True) as pipeline:
-                    pipeline.set(f"{QUESTION}{identity}", question, px=milliseconds)
-                    pipeline.lpush(QUEUE, identity)
-                    pipeline.ltrim(QUEUE, 0, _MOST_WAITING - 1)
-                    pipeline.pexpire(QUEUE, milliseconds + 60_000)
-                    await pipeline.execute()
-                while (found := await _pop(client, f"{ANSWER}{identity}")) is None:
-                    pass
-    except TimeoutError:
-        raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
+    milliseconds = max(1, round(seconds * 1000))
+    with answering():
+        async with client.pipeline(transaction=True) as pipeline:
+            pipeline.set(f"{QUESTION}{identity}", question, px=milliseconds)
+            pipeline.lpush(QUEUE, identity)
+            pipeline.ltrim(QUEUE, 0, _MOST_WAITING - 1)
+            pipeline.pexpire(QUEUE, milliseconds + 60_000)
+            await pipeline.execute()
+        while (found := await _pop(client, f"{ANSWER}{identity}")) is None:
+            pass
+    return found
+
+
+def _understood(found: bytes) -> Any:  # noqa: ANN401
     answer = json.loads(found)
     if "error" in answer:
         raise Unavailable(str(answer["error"]))

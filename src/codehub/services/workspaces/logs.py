@@ -34,7 +34,7 @@ async def newest(pool: Pool, redis: Redis, actor: Actor, identity: WorkspaceId, 
     if workspace.status.phase in _NO_INSTANCE and not workspace.status.conditions.container_ready.status:
         raise Conflict("The workspace is not running, so it writes nothing.", "Start it first.", code="not_running")
     question = {"workspace_id": str(identity), "backend": workspace.instance_backend.value, "lines": lines}
-    answer = await ask(redis, "logs", question, _ANSWER_SECONDS)
+    answer = await ask(redis, "logs", question, _ANSWER_SECONDS, asker=str(actor.user_id))
     try:
         return Lines(str(answer["text"]), bool(answer["cut"]))
     except (KeyError, TypeError) as error:
