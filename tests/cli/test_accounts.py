@@ -114,6 +114,17 @@ def test_several_servers_the_last_one_is_current(shell: Shell, site: Site) -> No
     assert stat.S_IMODE(stored(shell).stat().st_mode) == 0o600
 
 
+def test_a_token_goes_to_the_server_that_it_is_for_and_to_no_other(shell: Shell, site: Site) -> None:
+    token, other = site.token(), site.url.replace("127.0.0.1", "localhost")
+    alone = shell("ws", "list", CODEHUB_TOKEN=token)
+    assert (alone.code, "Set CODEHUB_URL" in alone.line) == (2, True)
+    shell.ok("ws", "list", CODEHUB_TOKEN=token, CODEHUB_URL=f"{site.url}/")
+    for environment in ({}, {"CODEHUB_URL": site.url}):
+        looked = shell("doctor", "--url", other, "--json", CODEHUB_TOKEN=token, **environment)
+        (login,) = [one for one in json.loads(looked.out) if one["check"] == "login"]
+        assert "You are not logged in to" in login["detail"], "it was not sent there"
+
+
 def test_credentials_that_are_damaged(shell: Shell) -> None:
     stored(shell).parent.mkdir()
     stored(shell).write_text("{")

@@ -1,4 +1,8 @@
-"""Which server a command speaks to, and as whom: CODEHUB_URL and CODEHUB_TOKEN, else what `codehub login` stored."""
+"""Which server a command speaks to, and as whom: CODEHUB_URL and CODEHUB_TOKEN, else what `codehub login` stored.
+
+A token goes to its own server and to no other: CODEHUB_TOKEN to the one that CODEHUB_URL names, a stored one to the one
+that made it.
+"""
 
 import os
 from collections.abc import Iterator
@@ -31,8 +35,9 @@ def valid_url(text: str, where: str = "") -> str:
 
 
 def current_token(url: str) -> str | None:
-    given = os.environ.get("CODEHUB_TOKEN")
-    if given:
+    """The token for this server, if there is one."""
+    named, given = os.environ.get("CODEHUB_URL"), os.environ.get("CODEHUB_TOKEN")
+    if named and given and valid_url(named, "CODEHUB_URL: ") == url:
         return given
     login = credentials.load().servers.get(url)
     return login.token if login else None
@@ -44,6 +49,10 @@ def connected(*, timeout: float | None = None) -> "Iterator[Client]":
     from codehub.client import Client
     from codehub.client.http import TIMEOUT
 
+    if os.environ.get("CODEHUB_TOKEN") and not os.environ.get("CODEHUB_URL"):
+        raise CommandError(
+            "CODEHUB_TOKEN is set, but not the server that it is for.", "Set CODEHUB_URL, too.", exit_code=Exit.USAGE
+        )
     url = current_url()
     if url is None:
         raise CommandError("You are not logged in.", "Log in with: codehub login URL", exit_code=Exit.NOT_ALLOWED)
