@@ -1,5 +1,10 @@
-"""How people name things: by id, by the beginning of an id, or by name. What could mean several is refused."""
+"""How people name things: by id, by name, or by the beginning of an id. What could mean several is refused.
 
+A name goes before the beginning of an id, also that of something in the trash; and what begins an id has at least 8
+characters of it, so that a short name that is gone does not mean another thing.
+"""
+
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -13,19 +18,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SHOWN = 10
+_BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)
 
 
 def workspace(client: "Client", text: str, *, deleted: bool = False) -> "Workspace":
     """One of the caller's own; for an administrator anybody's, by its whole id. `deleted` looks in the trash first."""
     if _is_id(text):
         return client.workspace(text)
+    begun: list[Workspace] = []  # whose id begins so, in the first place that has any
     for trash in (True, False) if deleted else (False, True):
         found = matching(text, client.workspaces(deleted=trash), lambda one: str(one.id), lambda one: one.name)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise _ambiguous("workspaces", text, [f"{one.id} ({clean(one.name)}, {one.phase})" for one in found])
+        if any(one.name == text for one in found):
+            return _the_one(text, found)
+        begun = begun or found
+    if begun:
+        return _the_one(text, begun)
     raise _missing("workspace", text, "codehub ws list")
+
+
+def _the_one(text: str, found: "Sequence[Workspace]") -> "Workspace":
+    if len(found) > 1:
+        raise _ambiguous("workspaces", text, [f"{one.id} ({clean(one.name)}, {one.phase})" for one in found])
+    return found[0]
 
 
 def user(client: "Client", text: str) -> "User":
@@ -50,7 +64,9 @@ def matching(text: str, things: Iterable[T], id_of: Callable[[T], str], name_of:
     """Those of that name; if there are none, those whose id begins so."""
     everything = list(things)
     named = [one for one in everything if name_of(one) == text]
-    return named or [one for one in everything if text and id_of(one).startswith(text.lower())]
+    if named or not _BEGINNING.fullmatch(text):
+        return named
+    return [one for one in everything if id_of(one).startswith(text.lower())]
 
 
 def shown_ids(ids: Sequence[str], least: int = 8) -> list[str]:
@@ -65,10 +81,9 @@ def shown_ids(ids: Sequence[str], least: int = 8) -> list[str]:
 
 def _is_id(text: str) -> bool:
     try:
-        UUID(text)
+        return str(UUID(text)) == text.lower()
     except ValueError:
         return False
-    return True
 
 
 def _missing(kind: str, text: str, listing: str) -> CommandError:

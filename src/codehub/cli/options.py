@@ -34,7 +34,9 @@ def _workspaces(incomplete: str) -> list[tuple[str, str]]:
 Workspace = Annotated[
     str,
     typer.Argument(
-        metavar="WORKSPACE", help="Its name, its id or the beginning of its id.", autocompletion=_workspaces
+        metavar="WORKSPACE",
+        help="Its name, its id or the first 8 or more characters of that.",
+        autocompletion=_workspaces,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

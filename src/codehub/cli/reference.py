@@ -20,15 +20,15 @@ $ codehub ws create demo --wait
 $ codehub ws open demo
 ```
 
-- A **workspace** is named by its name, its id or the beginning of its id. What could mean several is refused, with a
-  list of them. A name goes before the beginning of an id.
+- A **workspace** is named by its name, its id or the beginning of its id (8 characters or more). What could mean
+  several is refused, with a list of them. A name goes before the beginning of an id.
 - **`--json`** prints JSON on standard output and nothing else. Without it, tables fit the terminal; in a pipe they have
   no colour and nothing is cut off. What is about the work and not its result goes to standard error.
 - **`--wait`** waits until the wish came true, with a live line of what is happening; it fails when the workspace goes
   to ERROR, with the reason.
 - **Logging in** makes a token for this machine and keeps it in `~/.config/codehub/credentials.json`, for you only; the
-  password is kept nowhere. `CODEHUB_URL` and `CODEHUB_TOKEN` go before it, for scripts. The account of the first
-  administrator is shown by the first `codehub up`.
+  password is kept nowhere. `CODEHUB_URL` and `CODEHUB_TOKEN`, set together, go before it, for scripts. The account of
+  the first administrator is shown by the first `codehub up`.
 - **Completion** for your shell, workspace names included: `codehub --install-completion`.
 """
 
