@@ -86,6 +86,30 @@ def test_a_shell_completes_commands_and_workspaces(variables: dict[str, str]) ->
     assert offered("codehub", "ws", "start", "comp").strip() == "", "and says nothing when it cannot ask"
 
 
+def test_what_could_steer_a_terminal_or_a_shell_is_not_written(variables: dict[str, str]) -> None:
+    name = "nic\u00e9$(touch-x)"
+    made = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "codehub", "ws", "create", name, "--state", "archived", "--json"],
+            env=variables, check=True, capture_output=True, timeout=60,
+        ).stdout
+    )  # fmt: skip
+    assert made["name"] == name, "in a pipe it is as it is"
+    code, seen = at_a_terminal(variables, "ws", "show", made["id"], "--json")
+    assert (code, json.loads(seen)["name"]) == (0, name)
+    assert r"nic\u00e9$(touch-x)" in seen
+    code, seen = at_a_terminal(variables, "ws", "show", f"{name}\x1b]0;x\x07\x9b\N{RIGHT-TO-LEFT OVERRIDE}")
+    assert code == 3
+    assert not set(seen) & {"\N{RIGHT-TO-LEFT OVERRIDE}", "\x1b", "\x07", "\x9b"}
+    asked = {"_CODEHUB_COMPLETE": "complete_bash", "COMP_WORDS": "codehub ws start ", "COMP_CWORD": "3"}
+    offered = subprocess.run(
+        [sys.executable, "-m", "codehub"], env={**variables, **asked}, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert made["id"] in offered.stdout.split()
+    assert "touch-x" not in offered.stdout
+
+
 def test_a_command_that_is_interrupted(variables: dict[str, str], site: Site) -> None:
     outage = site.world.engine_out()
     command = [sys.executable, "-m", "codehub", "ws", "create", "slow", "--wait", "--json"]

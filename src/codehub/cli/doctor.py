@@ -104,9 +104,9 @@ def _print(findings: "list[Finding]") -> None:
     colours = {"ok": "green", "warning": "yellow", "failed": "red"} if sys.stdout.isatty() else {}
     for one in findings:
         mark = typer.style(f"{_MARKS[one.state]:<7}", fg=colours.get(one.state))
-        lines = _folded(one.detail, _COLUMNS - width)
-        lines += _folded(f"→ {one.advice}", _COLUMNS - width) if one.advice else []
-        typer.echo(f"{mark}  {one.check:<{width}}  {lines[0]}")
+        lines = _folded(output.clean(one.detail), _COLUMNS - width) or [""]
+        lines += _folded(output.clean(f"→ {one.advice}"), _COLUMNS - width) if one.advice else []
+        typer.echo(f"{mark}  {output.clean(one.check):<{width}}  {lines[0]}")
         for line in lines[1:]:
             typer.echo(f"{'':<7}  {'':<{width}}  {line}")
     wrong = sum(one.state == "failed" for one in findings)

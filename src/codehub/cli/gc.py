@@ -75,7 +75,9 @@ def _finished(client: "Client", identity: UUID, seconds: float) -> "GcRun":
 
 
 def _print(report: dict[str, object], *, dry_run: bool) -> None:
-    rows = [(str(report.get(name, 0)), words) for name, words in _WORDS if not (dry_run and name in _DONE)]
+    rows = [
+        (output.clean(str(report.get(name, 0))), words) for name, words in _WORDS if not (dry_run and name in _DONE)
+    ]
     width = max(len(number) for number, _ in rows)
     for number, words in rows:
         typer.echo(f"{number:>{width}}  {words}")

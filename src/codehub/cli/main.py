@@ -195,5 +195,5 @@ def _usage(error: BaseException) -> None:
 
 def _fail(lines: list[str], exit_code: int) -> None:
     for line in lines:
-        typer.echo(f"codehub: {line}", err=True)
+        output.say(f"codehub: {' '.join(line.splitlines())}")
     sys.exit(exit_code)

@@ -9,6 +9,7 @@ import typer
 from codehub.cli.exits import CommandError, Exit
 
 _COMPLETION_SECONDS = 1.5
+_PLAIN = re.compile(r"[A-Za-z0-9._-]+")  # what a shell takes as it is
 _DURATION = re.compile(r"([0-9]{1,9})\s*(s|m|min|h|d)?")
 _SECONDS = {"s": 1, "": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
@@ -23,7 +24,7 @@ def _workspaces(incomplete: str) -> list[tuple[str, str]]:
             found = [(one.name, one.phase, str(one.id)) for one in client.workspaces()]
         names = [name for name, _, _ in found]
         offered = [
-            (name if names.count(name) == 1 and " " not in name else identity, f"{clean(name)}: {phase}")
+            (name if names.count(name) == 1 and _PLAIN.fullmatch(name) else identity, f"{clean(name)}: {phase}")
             for name, phase, identity in found
         ]
     except Exception:  # noqa: BLE001 - a shell that completes shows no errors

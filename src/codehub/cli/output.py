@@ -22,12 +22,13 @@ _UNITS = ((86400 * 365, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def say(line: str) -> None:
-    """About the work: to standard error."""
-    typer.echo(line, err=True)
+    """About the work: a line to standard error."""
+    typer.echo(clean(line), err=True)
 
 
 def print_json(value: "BaseModel | Iterable[BaseModel] | Mapping[str, object] | Sequence[object]") -> None:
-    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False))
+    """On a terminal everything but plain ASCII is escaped: other characters could steer it, or turn its text around."""
+    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=sys.stdout.isatty()))
 
 
 def _plain(value: object) -> object:
@@ -75,7 +76,7 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def clean(text: str) -> str:
-    """What people called their things must not steer a terminal."""
+    """What people called their things, and what a server says, must not steer a terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 

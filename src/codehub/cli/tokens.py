@@ -59,7 +59,7 @@ def create(
         return
     until = f" until {output.when(made.expires_at)}" if made.expires_at else " until it is revoked"
     output.say(f"Token {made.id} ({made.scope}){until}. Keep it safe: it is not shown again.")
-    typer.echo(made.token)
+    typer.echo(output.clean(made.token))
 
 
 @app.command()

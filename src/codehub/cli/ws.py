@@ -95,7 +95,7 @@ def create(
         if json:
             output.print_json(made)
         else:
-            typer.echo(f"{client.url}{made.url}")
+            typer.echo(output.clean(f"{client.url}{made.url}"))
 
 
 @app.command()
@@ -145,7 +145,7 @@ def open_command(
     if json:
         output.print_json({"id": str(found.id), "url": url})
         return
-    typer.echo(url)
+    typer.echo(output.clean(url))
     if not print_only and sys.stdout.isatty():
         typer.launch(url)
 

@@ -196,4 +196,4 @@ def _print(workspace: "api.Workspace", words: str, *, json: bool) -> None:
     if json:
         output.print_json(workspace)
     else:
-        typer.echo(f"{output.clean(workspace.name)} {words}")
+        typer.echo(output.clean(f"{workspace.name} {words}"))
