@@ -383,6 +383,21 @@ async def test_a_lease_puts_the_stop_off_and_ends(ada: Caller, owner: Connection
 # -- history and images -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("hours", [True, "8", None, [], -1, 25])
+async def test_hours_are_a_number(ada: Caller, owner: Connection, hours: object) -> None:
+    path = f"/workspaces/{await ada.has(owner, 'RUNNING')}/keep-awake"
+    assert error(await ada.post(path, {"hours": hours})) == (422, "invalid")
+
+
+async def test_one_that_cannot_be_read_hides_no_other(ada: Caller, owner: Connection) -> None:
+    strange = await ada.has(owner, "STANDBY", name="strange")
+    await ada.has(owner, "STANDBY", name="plain")
+    await change(owner, strange, error_reason="OfANewerVersion")
+    answer = await ada.get("/workspaces")
+    assert answer.status_code == 200
+    assert [each["name"] for each in answer.json()["items"]] == ["plain"]
+
+
 async def test_history_is_paged_newest_first(ada: Caller, bob: Caller, owner: Connection) -> None:
     identity = await ada.has(owner)
     at = datetime(2026, 1, 2, tzinfo=UTC)

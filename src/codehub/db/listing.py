@@ -4,6 +4,7 @@ Pages are in the order of creation, newest first; the place of the last one show
 that nothing is shown twice or skipped however much is created meanwhile.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,8 @@ from psycopg.sql import SQL, Composed
 from codehub.db.pool import Connection
 from codehub.db.rows import COLUMNS, workspace_of
 from codehub.model.workspace import Phase, UserId, Workspace, WorkspaceId
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,13 @@ async def page(conn: Connection, asked: Filter, after: Place | None, limit: int)
 
 async def by_ids(conn: Connection, ids: Sequence[WorkspaceId]) -> dict[WorkspaceId, ShownWorkspace]:
     """These, as far as this version can read them."""
-    cursor = await conn.execute(BY_IDS, [list(ids)])
-    return {WorkspaceId(row[0]): _shown_of(row) for row in await cursor.fetchall()}
+    found: dict[WorkspaceId, ShownWorkspace] = {}
+    for row in await (await conn.execute(BY_IDS, [list(ids)])).fetchall():
+        try:
+            found[WorkspaceId(row[0])] = _shown_of(row)
+        except (ValueError, KeyError, TypeError) as error:  # a newer version wrote it; the others are shown
+            log.warning("workspace %s cannot be read by this version: %s", row[0], error)
+    return found
 
 
 async def by_id(conn: Connection, identity: WorkspaceId) -> ShownWorkspace | None:

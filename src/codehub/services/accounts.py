@@ -114,6 +114,8 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
             await audit.record(conn, actor, "user.disable" if wanted.disabled else "user.enable", user=user)
         changed = await accounts.by_id(conn, user)
     assert changed is not None
+    if wanted.disabled:  # they are out by now, whatever becomes of this; the coordinator repeats it
+        await step_down_disabled(pool)
     return changed
 
 
@@ -132,7 +134,6 @@ async def _set_disabled(conn: Connection, user: UserRow, *, disabled: bool) -> N
     if disabled:
         await sessions.delete_all(conn, user.id)
         await tokens.revoke_all(conn, user.id)
-        await accounts.step_down_disabled(conn)
 
 
 async def step_down_disabled(pool: Pool) -> int:

@@ -168,7 +168,9 @@ class Provider:
         if str(metadata.get("issuer", "")).rstrip("/") != issuer:
             raise Unavailable("The OpenID provider does not describe itself as OIDC_ISSUER says.", "Correct it.")
         scheme = urlsplit(issuer).scheme
-        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
+            if name == "userinfo_endpoint" and name not in metadata:
+                continue  # the one that a provider may do without
             if urlsplit(str(metadata.get(name, ""))).scheme not in ("https", scheme):
                 raise Unavailable(f"The OpenID provider has no usable {name}.", "Check OIDC_ISSUER.")
         self._metadata, self._metadata_at = metadata, time.monotonic()

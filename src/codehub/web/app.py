@@ -21,7 +21,7 @@ from codehub.web.api import admin, answers, events, images, oidc, session, token
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.headers import SECURITY_HEADERS
-from codehub.web.health import Check, DependencyState, look_at
+from codehub.web.health import Check, DependencyState, Looks
 
 # Of web/api.
 _ACCOUNTS = (session.router, oidc.router, tokens.router, users.router)
@@ -61,7 +61,7 @@ def create_app(
     app = FastAPI(
         title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
-    app.state.checks = checks
+    app.state.looks = Looks(checks)
     app.state.isolation = isolation
     app.state.metrics = metrics
     app.state.context = context
@@ -134,7 +134,8 @@ def _row(name: str, state: DependencyState) -> str:
 
 
 async def _look(request: Request) -> dict[str, DependencyState]:
-    states = await look_at(request.app.state.checks)
+    looks: Looks = request.app.state.looks
+    states = await looks.latest()
     for name, state in states.items():
         request.app.state.metrics.dependency_up.labels(name).set(state.up)
     return states

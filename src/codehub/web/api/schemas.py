@@ -100,7 +100,9 @@ class Recovery(Strict):
 class KeepAwake(Strict):
     """For how long it is not to be stopped for being idle."""
 
-    hours: Annotated[float, Field(ge=0, le=24, allow_inf_nan=False, description="0 ends it.", examples=[8])]
+    hours: Annotated[
+        float, Field(strict=True, ge=0, le=24, allow_inf_nan=False, description="0 ends it.", examples=[8])
+    ]
 
 
 class GcOrder(Strict):
