@@ -3,11 +3,13 @@
 import json
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from codehub.cli import credentials
 from tests.cli.codehub import free_port
 from tests.cli.site import PASSWORD, Shell, Site, running_site
 from tests.support import Databases
@@ -81,8 +83,9 @@ def test_what_a_login_can_go_wrong_with(shell: Shell, site: Site) -> None:
         (["login", site.url, "--password-stdin"], "x\n", 2, "--username"),
         (["login", site.url, "--username", "ada", "--password-stdin"], "", 2, "no password"),
         (["login", site.url, "--username", "ada", "--password-stdin"], "wrong password\n", 5, "password"),
-        (["login", site.url, "--token", "chp_wrong"], "", 5, "token"),
-        (["login", site.url, "--token", "two words"], "", 2, "token"),
+        (["login", site.url, "--token", "-"], "chp_wrong\n", 5, "token"),
+        (["login", site.url, "--token", "-"], "two words\n", 2, "token"),
+        (["login", site.url, "--token", site.token()], "", 2, "can be seen by others"),
         (["login", site.url, "--days", "0"], "", 2, "--days"),
         (["logout"], "", 5, "not logged in"),
     ):
@@ -104,7 +107,7 @@ def test_a_server_that_is_away_and_a_token_that_has_ended(shell: Shell, site: Si
 def test_several_servers_the_last_one_is_current(shell: Shell, site: Site) -> None:
     other = site.url.replace("127.0.0.1", "localhost")
     login(shell, site)
-    shell.ok("login", other, "--token", site.token("root"))
+    shell.ok("login", other, "--token", "-", given=f"{site.token('root')}\n")
     assert json.loads(shell.ok("whoami", "--json").out)["url"] == other
     assert "ada" in shell.ok("whoami", CODEHUB_URL=site.url).out, "its own token is used there"
     shell.ok("logout")
@@ -123,6 +126,29 @@ def test_a_token_goes_to_the_server_that_it_is_for_and_to_no_other(shell: Shell,
         looked = shell("doctor", "--url", other, "--json", CODEHUB_TOKEN=token, **environment)
         (login,) = [one for one in json.loads(looked.out) if one["check"] == "login"]
         assert "You are not logged in to" in login["detail"], "it was not sent there"
+
+
+def test_a_token_that_cannot_be_kept_is_revoked(root: Shell, site: Site, tmp_path: Path) -> None:
+    def tokens() -> set[str]:
+        return {one["id"] for one in json.loads(root.ok("token", "list", "--json").out)}
+
+    before = tokens()
+    (tmp_path / "codehub" / "credentials.lock").mkdir(parents=True)  # nobody, not even root, can write it
+    done = root("login", site.url, "--username", "root", "--password-stdin", given=f"{PASSWORD}\n")
+    assert (done.code, "cannot be written" in done.line) == (1, True)
+    assert tokens() == before
+
+
+def test_logins_at_the_same_time_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    urls = [f"https://{number}.test" for number in range(20)]
+
+    def login_to(url: str) -> None:
+        credentials.change(lambda stored: stored.having(url, credentials.Login("chp_x")))
+
+    with ThreadPoolExecutor(len(urls)) as threads:
+        list(threads.map(login_to, urls))
+    assert sorted(credentials.load().servers) == sorted(urls)
 
 
 def test_credentials_that_are_damaged(shell: Shell) -> None:

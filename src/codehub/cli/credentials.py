@@ -1,18 +1,23 @@
 """The tokens of this machine, one for each server: `~/.config/codehub/credentials.json`, for its owner only.
 
-It is written as a whole or not at all. A password is never in it. CODEHUB_URL and CODEHUB_TOKEN go before it.
+It is written as a whole or not at all, and by one command at a time. A password is never in it. CODEHUB_URL and
+CODEHUB_TOKEN go before it.
 """
 
+import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from codehub.cli.exits import CommandError, Exit
 
 _MODE = 0o600
+_LOCK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,10 @@ class Credentials:
     def having(self, url: str, login: Login) -> "Credentials":
         return Credentials(url, {**self.servers, url: login})
 
-    def without(self, url: str) -> "Credentials":
+    def without(self, url: str, token: str) -> "Credentials":
+        """Without that token; another one for the same server stays."""
+        if url in self.servers and self.servers[url].token != token:
+            return self
         left = {name: login for name, login in self.servers.items() if name != url}
         current = self.current if self.current in left else next(reversed(left), None)
         return replace(self, current=current, servers=left)
@@ -69,7 +77,41 @@ def load() -> Credentials:
         ) from None
 
 
-def save(credentials: Credentials) -> None:
+def change(how: Callable[[Credentials], Credentials]) -> tuple[Credentials, Credentials]:
+    """Before and after. What other commands have stored meanwhile is not lost: it is read anew right before."""
+    with _locked():
+        before = load()
+        after = how(before)
+        _save(after)
+    return before, after
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    file = path().with_suffix(".lock")
+    until = time.monotonic() + _LOCK_SECONDS
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise CommandError(f"Another command is writing {path()}.", "Try again in a moment.") from None
+                time.sleep(0.05)
+            except OSError as error:
+                raise CommandError(f"{file} cannot be locked: {error.strerror}.") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _save(credentials: Credentials) -> None:
     file = path()
     servers = {url: asdict(login) for url, login in credentials.servers.items()}
     text = json.dumps({"current": credentials.current, "servers": servers}, indent=2)

@@ -5,6 +5,8 @@ The password is used for one request and kept nowhere; the session that made the
 
 import os
 import socket
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -30,7 +32,8 @@ def login(
     username: Annotated[str | None, typer.Option("--username", "-u", help="Who you are; else you are asked.")] = None,
     password_stdin: options.PasswordStdin = False,
     token: Annotated[
-        str | None, typer.Option(help="Use this token instead of a password; `-` reads it from standard input.")
+        str | None,
+        typer.Option(metavar="-", help="Use a token instead of a password: asked for, or read from standard input."),
     ] = None,
     days: Annotated[int, typer.Option(min=1, max=3650, help="For how many days.")] = DAYS,
     read_only: Annotated[bool, typer.Option("--read-only", help="Only look, change nothing.")] = False,
@@ -40,8 +43,6 @@ def login(
 
     Commands speak to it from then on. A token is made for this machine; the password is kept nowhere.
     """
-    from codehub.client import ApiError, Client
-
     server = valid_url(url) if url else current_url()
     if server is None:
         raise CommandError(
@@ -49,26 +50,48 @@ def login(
         )
     if server.startswith("http://") and urlsplit(server).hostname not in _LOCAL:
         output.say(f"WARNING: {server} is not encrypted: others on the way can read what you send.")
-    stored = credentials.load()
+    credentials.load()  # before anything is asked for: can it be kept at all?
     if token is not None:
-        made = _by_token(server, options.read_line("token") if token == "-" else token)  # noqa: S105
+        made = _by_token(server, _secret(token))
     else:
         scope = "read" if read_only else "write"
         made = _by_password(server, username, from_stdin=password_stdin, days=days, scope=scope)
+    try:
+        stored, _ = credentials.change(lambda stored: stored.having(server, made))
+    except BaseException:
+        _revoke(server, made)  # nobody will know it
+        raise
     before = stored.servers.get(server)
-    credentials.save(stored.having(server, made))
-    if before is not None and before.token_id is not None and before.token != made.token:
-        try:
-            with Client(server, before.token, user_agent=USER_AGENT) as client:
-                client.revoke_token(before.token_id)
-        except ApiError:
-            pass  # it has ended already, or ends by itself
+    if before is not None and before.token != made.token:
+        _revoke(server, before)
     if json:
         output.print_json({"url": server, "username": made.username, "token_id": made.token_id})
     else:
         output.say(f"You are logged in to {server} as {output.clean(made.username)}.")
     if os.environ.get("CODEHUB_TOKEN") or os.environ.get("CODEHUB_URL"):
         output.say("Note: CODEHUB_URL or CODEHUB_TOKEN is set, and goes before this login.")
+
+
+def _revoke(server: str, login: Login) -> None:
+    """A token that `codehub login` made; it has ended already, or ends by itself, where that fails."""
+    from codehub.client import ApiError, Client
+
+    if login.token_id is not None:
+        with suppress(ApiError, ValueError), Client(server, login.token, user_agent=USER_AGENT) as client:
+            client.revoke_token(login.token_id)
+
+
+def _secret(given: str) -> str:
+    if given != "-":
+        raise CommandError(
+            "A token on the command line can be seen by others on this machine, and stays in the shell's history.",
+            "Give `--token -`, and the token when asked or on standard input.",
+            exit_code=Exit.USAGE,
+        )
+    if not sys.stdin.isatty():
+        return options.read_line("token")
+    token: str = typer.prompt("Token", hide_input=True, err=True)
+    return token
 
 
 def _by_token(server: str, token: str) -> Login:
@@ -123,8 +146,7 @@ def logout(
             revoked = True
         except ApiError as error:
             revoked, why = error.status in (401, 404), str(error)
-    left = stored.without(server)
-    credentials.save(left)
+    _, left = credentials.change(lambda stored: stored.without(server, login.token))
     if json:
         output.print_json({"url": server, "revoked": revoked, "current": left.current})
         return
