@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from codehub.coordinator.together import together
 from codehub.errors import StaleLeader
+from codehub.together import together
 
 
 class Deaf:

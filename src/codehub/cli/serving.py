@@ -14,8 +14,6 @@ from codehub.web.health import Check
 from codehub.web.live import Hub
 from codehub.web.server import serve
 
-_LAST_WORDS_SECONDS = 1.0
-
 
 def application(checks: Mapping[str, Check], context: Context, isolation: Isolation = dict) -> FastAPI:
     app = create_app(checks, Metrics(), isolation, context)
@@ -27,11 +25,7 @@ def application(checks: Mapping[str, Check], context: Context, isolation: Isolat
 
 
 async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
-    """Until cancelled: then every stream ends, so that none holds up the end of the others' requests.
-
-    A cancellation can get lost in redis-py while it connects; what missed it is not waited for any longer than it takes
-    to hear one, and ends with the event loop.
-    """
+    """Until cancelled: then every stream ends, so that none holds up the end of the others' requests."""
     hub: Hub = app.state.hub
     events_task = asyncio.create_task(hub.run(), name="events")
     http_task = asyncio.create_task(serve(app, listener), name="http")
@@ -42,5 +36,4 @@ async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
     finally:
         events_task.cancel()
         http_task.cancel()
-        await asyncio.wait({http_task})
-        await asyncio.wait({events_task}, timeout=_LAST_WORDS_SECONDS)
+        await asyncio.wait({http_task, events_task})

@@ -27,6 +27,7 @@ from codehub.model.workspace import UserId, WorkspaceId
 from codehub.services.actors import Actor
 from codehub.services.live import Credential, LiveWorkspaces
 from codehub.signals.subscriptions import Told, subscribe
+from codehub.together import together
 from codehub.web.context import Context
 from codehub.web.stream import HEARTBEAT, Stream, event
 
@@ -116,11 +117,14 @@ class Hub:
     async def run(self) -> None:
         """For ever; being cancelled ends every stream."""
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._hear(), name="subscription")
-                group.create_task(self._poll(), name="fallback")
-                group.create_task(self._tell(), name="telling")
-                group.create_task(self._check_credentials(), name="credentials")
+            await together(
+                {
+                    "subscription": self._hear(),
+                    "fallback": self._poll(),
+                    "telling": self._tell(),
+                    "credentials": self._check_credentials(),
+                }
+            )
         finally:
             self._is_over = True
             for stream in self._streams():
