@@ -51,6 +51,20 @@ def test_a_signal_during_the_start_stops_it_too(place: Path, moment: str) -> Non
         assert codehub.is_ready()
 
 
+def test_a_first_start_that_is_stopped_at_its_end_does_not_lose_the_password(place: Path) -> None:
+    with running(place / "d", place / "out") as codehub:
+        eventually(lambda: b"http://" in _lock(codehub.data), "HTTP is about to start", 60)
+        assert codehub.stop() == 0
+        first = codehub.printed
+    with running(place / "d", place / "again") as codehub:
+        assert codehub.is_ready()
+        assert (first + codehub.printed).count("Password ") == 1, "whichever start made it has shown it"
+
+
+def _lock(data: Path) -> bytes:
+    return (data / "lock").read_bytes() if (data / "lock").exists() else b""
+
+
 def test_a_terminal_that_went_away_does_not_keep_it_from_stopping(data: Path) -> None:
     settings = environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0", CODEHUB_IMAGES="test")
     command = [sys.executable, "-m", "codehub", "up"]

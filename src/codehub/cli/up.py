@@ -137,7 +137,6 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     url = url_of(listener)
     data_dir.publish_url(url)
     app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation)
-    admin = await first_admin(dependencies.context.pool, dependencies.context.settings.accounts)
     parts = {
         asyncio.create_task(serve_with_events(app, listener), name="http"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
@@ -145,6 +144,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     }
     try:
         await _coordinating(dependencies.coordinator)
+        admin = await _first_admin(dependencies.context)
         _announce(url, data_dir, admin)
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -153,6 +153,18 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
+
+
+async def _first_admin(context: Context) -> FirstAdmin | None:
+    """A stop meanwhile waits for it: a password that was made is shown, as nobody could learn it later."""
+    making = asyncio.create_task(first_admin(context.pool, context.settings.accounts))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        await asyncio.wait({making})
+        if not making.cancelled() and making.exception() is None:
+            _introduce(making.result())
+        raise
 
 
 async def _coordinating(coordinator: Coordinator) -> None:
@@ -169,10 +181,14 @@ async def _coordinating(coordinator: Coordinator) -> None:
 def _announce(url: str, data_dir: DataDir, admin: FirstAdmin | None) -> None:
     say(f"\nCodeHub {__version__} is running.\n")
     say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
+    _introduce(admin)
+    log.info("codehub is running", url=url)
+
+
+def _introduce(admin: FirstAdmin | None) -> None:
     if admin is not None:  # made in this start; the password is never shown again, and never logged
         shown = admin.password or "(as in CODEHUB_ADMIN_PASSWORD)"
         say(f"    Log in as     {admin.username}\n    Password      {shown}\n    It is not shown again.\n")
-    log.info("codehub is running", url=url)
 
 
 def _url(secret: SecretStr | None) -> str | None:
