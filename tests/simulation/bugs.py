@@ -10,7 +10,10 @@ from tests.simulation.planting import Bug, Edit
 TRAPS = {
     1: Bug(
         "an ERROR on the way down counts as arrived, and the deletion takes the home unarchived",
-        (Edit("model.wishes", "(Phase.ARCHIVED, Phase.PENDING)", "(Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)"),),
+        (
+            Edit("model.wishes", "(Phase.ARCHIVED, Phase.PENDING)", "(Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)"),
+            Edit("model.wishes", "arrived and status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND", "arrived"),
+        ),
         verbs=("jobs.archive", "instances.remove"), kinds=("FLAKY", "HALF"),
     ),
     2: Bug(
@@ -127,7 +130,7 @@ OTHERS = {
             Edit("model.completion", "restored and same and", "restored and"),
             Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "home = replace(home, volume=VolumeState.NONE, uid=None)"),
         ),
-        verbs=("jobs.remove",), kinds=("FLAKY", "ACCEPTED", "ACCEPTED", "ACCEPTED"),
+        losses=0.3,
     ),
     "an outage is absence": Bug(
         "what could not be looked at is not there",

@@ -75,13 +75,16 @@ def plant(bug: Bug) -> None:
     sys.meta_path.insert(0, _Finder(edits))
 
 
-def run_planted(bug: Bug, seeds: Sequence[int]) -> tuple[int, str] | None:
-    """In a new process: the first of these seeds that finds the bug, and what it says."""
+def run_planted(bug: Bug, seeds: Sequence[int], most: int = 1) -> list[tuple[int, str]]:
+    """In a new process: the first of these seeds that find the bug, and what each says."""
     plant(bug)
+    found: list[tuple[int, str]] = []
     for seed in seeds:
         if (what := run_bare(bug, seed)) is not None:
-            return seed, what
-    return None
+            found.append((seed, what))
+        if len(found) == most:
+            break
+    return found
 
 
 def run_bare(bug: Bug, seed: int) -> str | None:

@@ -310,12 +310,14 @@ class Controller:
         """Look at what this sight lacked; at an archive that nothing waits for only now and then."""
         sight = move.sight
         wished = not move.got_further and self._may_wish(move)
-        need = sight.need if sight.need.is_waited_for or wished else Need()
-        what = (move.status.op_id, need, sight.volume_suspect)
-        if need.is_none and not sight.volume_suspect:
+        waited = sight.need.is_waited_for
+        if not (waited or wished or sight.volume_suspect):
             self._repeats.forget(move.row.id)
-        elif self._repeats.may_ask(move.row.id, what):
-            self._start_look(move.row, backend, need, volume=sight.volume_suspect)
+            return
+        asks_store = (sight.whole_need.waits or wished) and not self._store.is_out
+        need = sight.whole_need if asks_store else Need()
+        if self._repeats.may_ask(move.row.id, (move.status.op_id, need, sight.whole_suspect)):
+            self._start_look(move.row, backend, need, volume=sight.whole_suspect)
 
     def _start_action(self, move: _Move, action: Action, backend: Backend) -> None:
         row, op_id = move.row, move.status.op_id

@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from codehub.coordinator.together import together
 from codehub.db.leading import LOST_AFTER_SECONDS, LeaderSeat, open_seat
 from codehub.errors import StaleLeader, Unavailable
+from codehub.together import together
 
 log = structlog.get_logger(__name__)
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from codehub.coordinator.together import together
 from codehub.db.listening import Heard, listen
 from codehub.errors import CodeHubError
 from codehub.signals.events import DELETED, UPDATED, Event, RedisEvents
+from codehub.together import together
 
 log = structlog.get_logger(__name__)
 

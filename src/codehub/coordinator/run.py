@@ -26,7 +26,6 @@ from codehub.coordinator.loop import Loop, LoopStatus
 from codehub.coordinator.pace import Pace
 from codehub.coordinator.progress import ProgressTeller
 from codehub.coordinator.records import DatabaseRecords
-from codehub.coordinator.together import together
 from codehub.db.pool import Role, open_pool
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import Unavailable
@@ -39,6 +38,7 @@ from codehub.signals.events import RedisEvents
 from codehub.signals.progress import RedisProgress
 from codehub.signals.questions import Answerer
 from codehub.signals.timers import RedisTimers
+from codehub.together import together
 
 log = structlog.get_logger(__name__)
 

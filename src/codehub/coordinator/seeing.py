@@ -15,7 +15,7 @@ from codehub.coordinator.errands import Failed, Looked, Result
 from codehub.coordinator.looking import Listing
 from codehub.coordinator.store import StoreWatch
 from codehub.model.names import archive_key
-from codehub.model.needs import Need, archive_need
+from codehub.model.needs import NOTHING, Need, archive_need
 from codehub.model.observation import ArchiveSeen, JobSeen, Seen, VolumeSeen
 from codehub.model.suspicion import is_volume_suspect, looks_like_outage
 from codehub.model.workspace import InstanceBackend, OpId, Phase, VolumeState, Workspace, WorkspaceId
@@ -30,6 +30,9 @@ class Sight:
     seen: Seen
     need: Need  # looks at the store that are still to be made
     volume_suspect: bool = False  # its volume is to be looked at directly
+    # What one errand must look at so that the next decision has all of it, also what this sight has already.
+    whole_need: Need = NOTHING
+    whole_suspect: bool = False
 
 
 @dataclass
@@ -59,10 +62,12 @@ class Eyes:
     def sight(self, workspace: Workspace, now: datetime, *, archive_suspect: bool) -> Sight:
         """Everything that is known of one workspace at this tick."""
         seen = self._look(workspace, now)
-        need = archive_need(workspace, seen, now, suspected=archive_suspect)
-        seen, need = self._with_archives(workspace, seen, need)
-        missing = seen.volume is not None and not seen.volume.exists and not seen.volume.confirmed
-        return Sight(seen, need, volume_suspect=missing and _must_be_sure(workspace))
+        whole = archive_need(workspace, seen, now, suspected=archive_suspect)
+        seen, need = self._with_archives(workspace, seen, whole)
+        missing = seen.volume is not None and not seen.volume.exists
+        suspect = missing and _must_be_sure(workspace)
+        confirmed = seen.volume is not None and seen.volume.confirmed
+        return Sight(seen, need, suspect and not confirmed, whole, suspect)
 
     def _look(self, workspace: Workspace, now: datetime) -> Seen:
         listing = self.listings.get(workspace.instance_backend)
