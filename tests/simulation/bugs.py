@@ -53,7 +53,7 @@ TRAPS = {
             Edit("model.steps", "    if _restored_elsewhere(home, job, seen.volume):", "    if False:"),
             Edit("model.completion", "restored and same and", "restored and"),
         ),
-        losses=0.1,
+        losses=0.3, verbs=("jobs.remove",), kinds=("FLAKY", "ACCEPTED", "ACCEPTED", "ACCEPTED"),
     ),
     7: Bug(
         "jobs of earlier operations are left alone",
@@ -130,7 +130,7 @@ OTHERS = {
             Edit("model.completion", "restored and same and", "restored and"),
             Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "home = replace(home, volume=VolumeState.NONE, uid=None)"),
         ),
-        losses=0.3,
+        losses=0.3, verbs=("jobs.remove",), kinds=("FLAKY", "ACCEPTED", "ACCEPTED", "ACCEPTED"),
     ),
     "an outage is absence": Bug(
         "what could not be looked at is not there",

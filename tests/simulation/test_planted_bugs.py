@@ -16,7 +16,7 @@ FOUND = {
     "trap 3": (1, "the newest version is nowhere the row will find it"),
     "trap 4": (0, "the newest version is nowhere the row will find it"),
     "trap 5": (8, "an old or half home counts as live"),
-    "trap 6": (10, "an old or half home counts as live"),
+    "trap 6": (11, "an old or half home counts as live"),
     "trap 7": (27, "a job is left"),
     "trap 8": (2, "a live home was deleted"),
     "trap 9": (10, "an instance is left"),
@@ -28,7 +28,7 @@ FOUND = {
     "trap 15": (0, "an archive that failed verification is made again under its old op_id"),
     "op_id reused": (0, "an operation started under a used op_id"),
     "deleted before the commit": (1, "PENDING with ARCHIVING is no valid pair"),
-    "restore_marker kept": (0, "an old or half home counts as live"),
+    "restore_marker kept": (11, "an old or half home counts as live"),
     "an outage is absence": (0, "DataLost, and nothing was lost"),
     "ERROR forgotten": (1, "ERROR ended without a recovery"),
 }
