@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,10 @@ settings.register_profile(
 )
 settings.load_profile("codehub")
 
+
+# Whoever starts the tests in the background may have them ignore Ctrl-C, and with them every program that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # These use the machine itself (containers, user ids, processes that are killed) and take turns in one worker, so that
 # none meets another; all other tests run beside them.

@@ -117,7 +117,10 @@ def test_a_command_that_is_interrupted(variables: dict[str, str], site: Site) ->
         assert running.stderr is not None
         assert running.stderr.readline().startswith("slow: "), "it waits"
         running.send_signal(2)
-        assert running.wait(20) == 130
+        try:
+            assert running.wait(20) == 130
+        finally:
+            running.kill()
         assert "Traceback" not in running.stderr.read()
     site.loop.call_soon_threadsafe(site.world.engine_back, outage)
 
