@@ -4,6 +4,7 @@ There are always two: whoever leads dies at the first point whose label nobody h
 over, and a new one stands by. Cycle follows cycle until a whole one has passed without a new label.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,6 +70,7 @@ async def test_an_s3_store(
     assert any("before archives.verify" in label for label in labels)
 
 
+@pytest.mark.skipif("CODEHUB_LONG" not in os.environ, reason="takes long: set CODEHUB_LONG=1")
 async def test_containers(folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Tell) -> None:
     """At the calls of the driver: the statements are the same as above."""
     engine = lab()
