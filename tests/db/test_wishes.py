@@ -126,6 +126,7 @@ STEPPING_DOWN: dict[str, tuple[dict[str, Any], bool]] = {
     "empty": ({"phase": "PENDING"}, True),
     "an old volume is left": ({"phase": "ARCHIVED", "conditions": volume_seen("VolumeCondemned")}, False),
     "never looked at": ({"phase": "ARCHIVED", "conditions": {}}, False),
+    "given up for a blank home": ({"phase": "PENDING", "conditions": volume_seen("VolumeCondemned")}, True),
     "still has a volume": ({"phase": "STANDBY"}, False),
     "failed on the way": ({"phase": "ERROR", "error_reason": "Timeout"}, False),
     "an operation is under way": ({"phase": "ARCHIVED", "operation": "ARCHIVING"}, False),

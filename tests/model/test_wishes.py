@@ -281,9 +281,10 @@ def test_the_coordinator_sets_deleted_at_once_it_has_stepped_down() -> None:
         row = b.in_phase(phase, operation, desired_state=desired, deleted_at=deleted_at)
         row = b.with_status(row, conditions=Conditions(volume_ready=b.condition(False, volume)))
         arrived = (desired, operation, deleted_at) == (Desired.DELETED, Operation.NONE, None)
-        arrived = arrived and volume == c.VOLUME_NOT_FOUND  # an old volume goes first, once its archive is verified
         # PENDING: a recovery from a blank home left nothing to keep.
-        expected = arrived and phase in (Phase.ARCHIVED, Phase.PENDING)
+        # ARCHIVED: an old volume goes first, once its archive is verified.
+        gone = volume == c.VOLUME_NOT_FOUND
+        expected = arrived and (phase is Phase.PENDING or (phase is Phase.ARCHIVED and gone))
         assert is_ready_to_delete(row) is expected, (phase, desired, operation, deleted_at)
 
 

@@ -12,7 +12,7 @@ TRAPS = {
         "an ERROR on the way down counts as arrived, and the deletion takes the home unarchived",
         (
             Edit("model.wishes", "(Phase.ARCHIVED, Phase.PENDING)", "(Phase.ARCHIVED, Phase.PENDING, Phase.ERROR)"),
-            Edit("model.wishes", "arrived and status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND", "arrived"),
+            Edit("model.wishes", "arrived = arrived and not left_over", "pass"),
         ),
         verbs=("jobs.archive", "instances.remove"), kinds=("FLAKY", "HALF"),
     ),

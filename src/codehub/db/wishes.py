@@ -94,7 +94,7 @@ UPDATE workspaces w SET deleted_at = now()
 FROM locked
 WHERE w.id = locked.id AND w.desired_state = 'DELETED' AND w.phase IN ('ARCHIVED', 'PENDING')
   AND w.operation = 'NONE' AND w.deleted_at IS NULL
-  AND w.conditions -> 'storage.volume_ready' ->> 'reason' = 'VolumeNotFound'
+  AND (w.phase = 'PENDING' OR w.conditions -> 'storage.volume_ready' ->> 'reason' = 'VolumeNotFound')
 """
 
 TOUCH_ACCESS = """

@@ -151,12 +151,13 @@ def _may_have_a_home(workspace: Workspace) -> bool:
 def is_ready_to_delete(workspace: Workspace) -> bool:
     """Whether a workspace that stepped down for its deletion has arrived: the coordinator now sets deleted_at.
 
-    PENDING is where a recovery from a blank home may have left it: there is nothing to keep.
+    PENDING is where a recovery from a blank home may have left it: there is nothing to keep. ARCHIVED is enough only
+    without a volume: one that is left over goes by ARCHIVING's last step, which verifies the archive first.
     """
     wish, status = workspace.wish, workspace.status
     arrived = status.phase in (Phase.ARCHIVED, Phase.PENDING) and status.operation is Operation.NONE
-    # A volume that is left over goes by ARCHIVING's last step, which verifies the archive first; a deletion would not.
-    arrived = arrived and status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND
+    left_over = status.phase is Phase.ARCHIVED and status.conditions.volume_ready.reason != c.VOLUME_NOT_FOUND
+    arrived = arrived and not left_over
     return arrived and wish.desired_state is Desired.DELETED and wish.deleted_at is None
 
 
