@@ -115,7 +115,9 @@ class Containers:
 
     def left_over(self) -> list[str]:
         label = f'{{"label": ["{bodies.LABEL_INSTALLATION}={self.installation}"]}}'
-        containers = self.lab.call("GET", "/containers/json", all=1, filters=label).json()
+        listed = self.lab.call("GET", "/containers/json", all=1, filters=label).json()
+        # A guard that was cut off goes when the next one is put up, minutes later.
+        containers = [each for each in listed if each["Labels"].get(bodies.LABEL_ROLE) != bodies.GUARD]
         volumes = self.lab.call("GET", "/volumes", filters=label).json()["Volumes"] or []
         return [str(each["Names"]) for each in containers] + [each["Name"] for each in volumes]
 

@@ -1,7 +1,6 @@
 """Servers die in the middle of a workspace's life: it ends as it should, later. No outage is anybody's ERROR."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -101,7 +100,6 @@ async def test_the_s3_server_is_killed_and_started_again(
         assert not somebody.middles & {Operation.ARCHIVING, Operation.RESTORING}
 
 
-@pytest.mark.skipif("CODEHUB_LONG" not in os.environ, reason="takes long: set CODEHUB_LONG=1")
 async def test_the_engine_is_cut_off(folder: Path, database: str, server_redis: str, nursery: Nursery) -> None:
     engine = lab()
     relay = Relay(folder / "engine.sock", Path(engine.host.removeprefix("unix://")))

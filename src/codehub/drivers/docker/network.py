@@ -24,6 +24,8 @@ from codehub.drivers.docker.options import DockerOptions, Outbound
 from codehub.drivers.docker.reach import Reach
 from codehub.errors import ActionFailed, DriverError, Unreachable
 
+_GUARD_SECONDS = 60.0
+
 log = structlog.get_logger()
 
 _RESOLV_CONF = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
@@ -154,6 +156,7 @@ class WorkspaceNetwork:
             ) from error
 
     async def _guard(self, rules: str) -> None:
+        await self._remove_old_guards()
         name = f"codehub-guard-{self._options.mark}-{uuid4().hex[:8]}"
         try:
             made = await self._engine.post("/containers/create", spec.guard_body(self._options), name=name)
@@ -170,6 +173,20 @@ class WorkspaceNetwork:
                 await self._engine.delete(f"/containers/{made['Id']}", force=1)
         if ended["StatusCode"] != 0:
             raise ActionFailed(f"the firewall is not in force: {text.strip()[-300:]}")
+
+    async def _remove_old_guards(self) -> None:
+        """Those that were cut off from whoever made them; a guard's own work takes less than a second."""
+        filters = spec.label_filter(self._options.installation, spec.GUARD)
+        for container_id in left_behind(
+            await self._engine.get("/containers/json", all=1, filters=filters), time.time()
+        ):
+            with suppress(EngineError):  # somebody else is removing it
+                await self._engine.delete(f"/containers/{container_id}", force=1)
+
+
+def left_behind(listed: Any, now: float) -> list[str]:  # noqa: ANN401 - the engine's JSON
+    """The guards that nobody waits for any more."""
+    return [each["Id"] for each in listed if now - each["Created"] > _GUARD_SECONDS]
 
 
 def is_as_wanted(found: Any, wanted: spec.Body) -> bool:  # noqa: ANN401 - the engine's JSON
