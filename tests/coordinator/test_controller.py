@@ -8,7 +8,7 @@ import pytest
 
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.pace import Pace
-from codehub.drivers.memory import MemoryWorld, Misbehaviour
+from codehub.drivers.memory import Fault, MemoryWorld, Misbehaviour
 from codehub.drivers.memory.things import Volume
 from codehub.errors import StaleLeader
 from codehub.model import conditions as c
@@ -47,6 +47,14 @@ async def ticks(controller: Controller, number: int) -> None:
     for _ in range(number):
         await controller.tick()
         await rest(controller)
+
+
+async def ticked_until_it_strikes(controller: Controller, fault: Fault) -> None:
+    """Without waiting for errands: this one hangs."""
+    async with asyncio.timeout(20):
+        while not fault.struck:
+            await controller.tick()
+            await asyncio.sleep(0)
 
 
 async def archived(site: Installation, controller: Controller) -> WorkspaceId:
@@ -206,10 +214,7 @@ async def test_a_slow_start_holds_nobody_up_and_is_made_once(site: Installation)
     async with site.controller() as controller:
         slow = await site.add()
         fault = site.world.misbehave("instances.start", Misbehaviour.SLOW, workspace_id=slow)
-        async with asyncio.timeout(20):
-            while not fault.struck:
-                await controller.tick()
-                await asyncio.sleep(0)
+        await ticked_until_it_strikes(controller, fault)
         other = await site.add()
         async with asyncio.timeout(20):
             while not is_at(Phase.RUNNING)(await site.row(other)):
@@ -355,10 +360,7 @@ async def test_a_home_that_vanished_after_its_archive_was_complete_is_saved(site
         site.world.home(it)["notes"] = b"kept"
         verifying = site.world.misbehave("archives.verify", Misbehaviour.SLOW, workspace_id=it)
         await site.wish(it, Desired.ARCHIVED)
-        async with asyncio.timeout(20):
-            while not verifying.struck:
-                await controller.tick()
-                await asyncio.sleep(0)
+        await ticked_until_it_strikes(controller, verifying)
         site.world.lose_volume(it)
         verifying.end()
         row = await site.ticked_until(controller, it, is_at(Phase.ARCHIVED))
@@ -371,10 +373,7 @@ async def test_a_home_that_vanished_before_its_archive_was_made_is_lost_at_once(
         it = await running(site, controller)
         archiving = site.world.misbehave("jobs.archive", Misbehaviour.SLOW, workspace_id=it)
         await site.wish(it, Desired.ARCHIVED)
-        async with asyncio.timeout(20):
-            while not archiving.struck:
-                await controller.tick()
-                await asyncio.sleep(0)
+        await ticked_until_it_strikes(controller, archiving)
         site.world.lose_volume(it)
         archiving.end()
         row = await _without_pauses(site, controller, it, lambda row: row.status.phase is Phase.ERROR)
@@ -438,10 +437,7 @@ async def test_what_was_looked_at_is_kept_until_there_is_a_listing_to_go_with_it
         it = await running(site, controller)
         verifying = site.world.misbehave("archives.verify", Misbehaviour.SLOW, workspace_id=it)
         await site.wish(it, Desired.ARCHIVED)
-        async with asyncio.timeout(20):
-            while not verifying.struck:
-                await controller.tick()
-                await asyncio.sleep(0)
+        await ticked_until_it_strikes(controller, verifying)
         site.world.engine_out()
         verifying.end()
         await rest(controller)
