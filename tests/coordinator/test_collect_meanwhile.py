@@ -159,8 +159,10 @@ async def test_rows_whose_archive_the_listing_lacks_are_to_be_looked_at(store: S
     assert gone not in store.changed
 
 
-async def test_every_page_of_rows_is_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codehub.coordinator.collect._PAGE", 2)
+async def test_every_page_of_rows_is_read(store: Store) -> None:
     await store.add_crowd(5)
-    report = await store.collector.collect()
+    collector = Collector(
+        store.records, store.world.archives, store.timers, store.leader, RULES, on_change=store.changed.extend, page=2
+    )
+    report = await collector.collect()
     assert (report.known, report.foreign, report.orphans) == (5, (), 0)

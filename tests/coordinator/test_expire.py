@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import pytest
 
-from codehub.coordinator import expire
 from codehub.coordinator.expire import Expirer
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db.pool import Connection
@@ -35,9 +34,9 @@ async def desired(owner: Connection, identity: WorkspaceId) -> Desired:
     return (await read(owner, identity)).wish.desired_state
 
 
-def trusting(records: DatabaseRecords, redis: Redis) -> Expirer:
+def trusting(records: DatabaseRecords, redis: Redis, *, page: int = 1000, most_pages: int = 100) -> Expirer:
     """One that needs no time to trust Redis; the first run makes the mark."""
-    return Expirer(records, RedisActivity(redis), flush_interval=0)
+    return Expirer(records, RedisActivity(redis), flush_interval=0, page=page, most_pages=most_pages)
 
 
 async def test_the_idle_step_down(records: DatabaseRecords, owner: Connection, redis: Redis) -> None:
@@ -64,15 +63,12 @@ async def test_visits_are_taken_in_and_count(records: DatabaseRecords, owner: Co
     assert await redis.zcard(ACTIVITY) == 0
 
 
-async def test_every_page_is_taken_in(
-    records: DatabaseRecords, owner: Connection, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expire, "_PAGE", 2)
+async def test_every_page_is_taken_in(records: DatabaseRecords, owner: Connection, redis: Redis) -> None:
     visit = datetime.now(UTC) - timedelta(seconds=5)
     used = [await add_idle(owner) for _ in range(5)]
     idle = [await add_idle(owner) for _ in range(5)]
     stopped = [await add_stopped(owner) for _ in range(5)]
-    expirer = trusting(records, redis)
+    expirer = trusting(records, redis, page=2)
     await expirer.run_once()
     assert {await desired(owner, each) for each in stopped} == {Desired.ARCHIVED}, "those that must wait hide nobody"
     await RedisActivity(redis).report(dict.fromkeys(used, visit))
@@ -81,13 +77,9 @@ async def test_every_page_is_taken_in(
     assert {await desired(owner, each) for each in idle} == {Desired.STANDBY}
 
 
-async def test_more_than_one_run_may_take_is_told(
-    records: DatabaseRecords, owner: Connection, redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(expire, "_PAGE", 1)
-    monkeypatch.setattr(expire, "_MOST_PAGES", 2)
+async def test_more_than_one_run_may_take_is_told(records: DatabaseRecords, owner: Connection, redis: Redis) -> None:
     idle = await add_idle(owner)
-    expirer = trusting(records, redis)
+    expirer = trusting(records, redis, page=1, most_pages=2)
     await expirer.run_once()
     visit = datetime.now(UTC)
     await RedisActivity(redis).report({WorkspaceId(uuid4()): visit for _ in range(3)})

@@ -76,6 +76,7 @@ class Collector:
         rules: GcRules,
         *,
         on_change: Callable[[Collection[WorkspaceId]], None],
+        page: int = _PAGE,
     ) -> None:
         self.last: GcReport | None = None
         self._records = records
@@ -84,6 +85,7 @@ class Collector:
         self._leadership = leadership
         self._rules = rules
         self._on_change = on_change
+        self._page = page
         self._one_at_a_time = asyncio.Lock()
 
     async def run_once(self) -> None:
@@ -117,7 +119,7 @@ class Collector:
     async def _look(self) -> _Look:
         found = [archive async for page in self._archives.found() for archive in page]
         known: list[KnownWorkspace] = []
-        while page := await self._records.known(known[-1].id if known else None, _PAGE):
+        while page := await self._records.known(known[-1].id if known else None, self._page):
             known += page
         by_owner: dict[str, list[FoundArchive]] = {}
         for archive in found:

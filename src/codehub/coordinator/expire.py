@@ -33,7 +33,16 @@ class _Heard:
 class Expirer:
     """One run: drain activity, then expire what is due."""
 
-    def __init__(self, records: IdleRecords, activity: Activity, *, flush_interval: float) -> None:
+    def __init__(
+        self,
+        records: IdleRecords,
+        activity: Activity,
+        *,
+        flush_interval: float,
+        page: int = _PAGE,
+        most_pages: int = _MOST_PAGES,
+    ) -> None:
+        self._page, self._most_pages = page, most_pages
         self._records = records
         self._activity = activity
         self._trust_after = 2 * flush_interval
@@ -56,8 +65,8 @@ class Expirer:
 
     async def _drain(self) -> bool:
         """Take in every visit; False when there were more than one run may take."""
-        for _ in range(_MOST_PAGES):
-            visits = await self._activity.visits(_PAGE)
+        for _ in range(self._most_pages):
+            visits = await self._activity.visits(self._page)
             if not visits:
                 return True
             await self._records.touch(visits)
@@ -74,7 +83,7 @@ class Expirer:
 
     async def _expire(self, heard: _Heard) -> tuple[_Heard, bool]:
         """Page by page; what was heard last, and whether more is due."""
-        for _ in range(_MOST_PAGES):
+        for _ in range(self._most_pages):
             due, page_is_full = await self._due(can_stop=heard.can_stop)
             if any(_stops(each) for each in due):
                 heard = await self._listen()  # visits since the last time change the rows just read, and so win
@@ -88,7 +97,7 @@ class Expirer:
 
     async def _due(self, *, can_stop: bool) -> tuple[Sequence[Expiration], bool]:
         """What may be done of what is due, and whether there may be more; what must wait never hides the rest."""
-        limit = _PAGE
+        limit = self._page
         while True:
             found = await self._records.due(limit)
             due = [each for each in found if can_stop or not _stops(each)]
