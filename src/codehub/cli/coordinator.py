@@ -1,7 +1,11 @@
 """`codehub coordinator`: one more coordinator for an installation whose servers run elsewhere.
 
-Any number of them may run: one leads, the others stand by and take over within seconds of its end.
+Any number of them may run: one leads, the others stand by and take over within seconds of its end. With
+CODEHUB_HEALTH_PORT it says how it is: /healthz, /readyz, /metrics.
 """
+
+import contextlib
+import socket
 
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
@@ -11,6 +15,10 @@ from codehub.db import migrate
 from codehub.drivers.load import open_drivers
 from codehub.embedded.datadir import default_data_dir
 from codehub.errors import StartError
+from codehub.metrics import Metrics
+from codehub.together import together
+from codehub.web.app import create_app
+from codehub.web.server import listen, serve, url_of
 
 
 def run(settings: Settings) -> None:
@@ -26,10 +34,25 @@ def run(settings: Settings) -> None:
 
     async def coordinate() -> None:
         data_dir = settings.server.data_dir or default_data_dir()
-        async with open_drivers(settings, data_dir) as drivers:
-            infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
-            async with open_coordinator(settings, infrastructure, database_url, redis_url) as coordinator:
-                say("The coordinator is running. Stop it with Ctrl-C.")
-                await coordinator.run()
+        metrics = Metrics()
+        with health_listener(settings) as listener:
+            async with open_drivers(settings, data_dir) as drivers:
+                infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
+                opened = open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry)
+                async with opened as coordinator:
+                    app = create_app({"coordinator": coordinator.check, **drivers.checks}, metrics, drivers.isolation)
+                    parts = {"coordinator": coordinator.run()}
+                    if listener is not None:
+                        parts["health"] = serve(app, listener)
+                        say(f"Its health is at {url_of(listener)}readyz.")
+                    say("The coordinator is running. Stop it with Ctrl-C.")
+                    await together(parts)
 
     run_until_stopped(coordinate)
+
+
+def health_listener(settings: Settings) -> contextlib.AbstractContextManager[socket.socket | None]:
+    """Where a process that serves no people says how it is, if that was asked for."""
+    if settings.server.health_port is None:
+        return contextlib.nullcontext()
+    return contextlib.closing(listen(settings.server.host, settings.server.health_port))

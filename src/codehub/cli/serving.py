@@ -15,8 +15,10 @@ from codehub.web.live import Hub
 from codehub.web.server import serve
 
 
-def application(checks: Mapping[str, Check], context: Context, isolation: Isolation = dict) -> FastAPI:
-    app = create_app(checks, Metrics(), isolation, context)
+def application(
+    checks: Mapping[str, Check], context: Context, isolation: Isolation = dict, metrics: Metrics | None = None
+) -> FastAPI:
+    app = create_app(checks, metrics or Metrics(), isolation, context)
     if events.router not in ROUTERS:
         app.include_router(events.router, prefix="/api/v1")
     if not hasattr(app.state, "hub"):

@@ -30,6 +30,7 @@ from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import Unavailable
+from codehub.metrics import Metrics
 from codehub.services.accounts import FirstAdmin, first_admin
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
@@ -69,6 +70,7 @@ class _Dependencies:
     drivers: Drivers
     coordinator: Coordinator
     context: Context
+    metrics: Metrics
     failed: Callable[[], "asyncio.Future[None]"]
 
 
@@ -90,10 +92,11 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
         say("Preparing the database …")
         await _migrate(database_url)
         infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
+        metrics = Metrics()
         async with (
             open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
             open_redis(redis_url) as redis,
-            open_coordinator(settings, infrastructure, database_url, redis_url) as coordinator,
+            open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry) as coordinator,
         ):
             checks: dict[str, Check] = {
                 "postgresql": lambda: ping_database(pool),
@@ -102,7 +105,9 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
                 **drivers.checks,
             }
             context = Context(settings, pool, redis, drivers.images, drivers.default_backend)
-            yield _Dependencies(checks, drivers, coordinator, context, lambda: asyncio.ensure_future(servers.failed()))
+            yield _Dependencies(
+                checks, drivers, coordinator, context, metrics, lambda: asyncio.ensure_future(servers.failed())
+            )
 
 
 @contextlib.asynccontextmanager
@@ -136,7 +141,7 @@ async def _migrate(database_url: str) -> None:
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
     url = url_of(listener)
     data_dir.publish_url(url)
-    app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation)
+    app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation, dependencies.metrics)
     parts = {
         asyncio.create_task(serve_with_events(app, listener), name="http"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),

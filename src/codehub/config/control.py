@@ -16,6 +16,14 @@ class ServerConfig(Group):
     port: int = Field(
         8080, ge=0, le=65535, validation_alias="CODEHUB_PORT", description="Port to listen on; 0 takes a free one."
     )
+    health_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        validation_alias="CODEHUB_HEALTH_PORT",
+        description="Port on which a process that serves no people (`codehub coordinator`) answers `/healthz`, "
+        "`/readyz` and `/metrics`. Default: none.",
+    )
     data_dir: Path | None = Field(
         None,
         validation_alias="CODEHUB_DATA_DIR",

@@ -91,8 +91,10 @@ class Controller:
         pace: Pace,
         new_op_id: Callable[[], OpId],
         on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None,
+        on_recorded: Callable[[Sequence[StatusChange], datetime], None] = lambda _changes, _now: None,
     ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
+        self._on_recorded = on_recorded
         self.unknown: frozenset[WorkspaceId] = frozenset()  # what belongs to no workspace we know: reported, left alone
         self._records, self._archives, self._backends = records, archives, backends
         self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
@@ -287,6 +289,7 @@ class Controller:
         for move in moves:
             if move.row.id in written and move.status.operation is Operation.NONE:
                 self._deadlines.ended(move.row.id)
+        self._on_recorded([change for change in changes if change.was.id in written], now)
         return written
 
     async def _finish_deletions(self, moves: Sequence[_Move]) -> bool:

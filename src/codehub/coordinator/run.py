@@ -12,6 +12,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from codehub.config import Settings
 from codehub.coordinator.answers import logs_of
@@ -23,6 +24,7 @@ from codehub.coordinator.housekeeping import Housekeeper
 from codehub.coordinator.leading import Election, Leader
 from codehub.coordinator.listen import EventListener
 from codehub.coordinator.loop import Loop, LoopStatus
+from codehub.coordinator.measures import Deeds, Standing, StandingCollector
 from codehub.coordinator.pace import Pace
 from codehub.coordinator.progress import ProgressTeller
 from codehub.coordinator.records import DatabaseRecords
@@ -78,6 +80,8 @@ class Coordinator:
         database_url: str,
         records: DatabaseRecords,
         redis: Redis,
+        *,
+        registry: CollectorRegistry,
     ) -> None:
         self._settings = settings
         self._infrastructure = infrastructure
@@ -85,7 +89,9 @@ class Coordinator:
         self._records = records
         self._redis = redis
         self._election = Election(database_url, self._lead)
+        self._deeds = Deeds(registry)
         self.term: Term | None = None  # while this process leads
+        StandingCollector(self._standing, registry)
 
     async def run(self) -> None:
         """For ever."""
@@ -105,6 +111,21 @@ class Coordinator:
     def status(self) -> Mapping[str, LoopStatus]:
         """What each loop has done in this leadership."""
         return {loop.name: loop.status for loop in self.term.loops} if self.term is not None else {}
+
+    def _standing(self) -> Standing | None:
+        term = self.term
+        if term is None:
+            return None
+        controller = term.controller
+        return Standing(
+            loops=self.status,
+            errands=controller.errands,
+            is_catching_up=controller.is_catching_up,
+            outages=controller.outages.keys(),
+            unknown=len(controller.unknown),
+            listener=term.listener.status,
+            gc=term.collector.last,
+        )
 
     async def _lead(self, leader: Leader) -> None:
         term = self._begin(leader)
@@ -138,6 +159,7 @@ class Coordinator:
             pace=pace_of(settings),
             new_op_id=lambda: OpId(uuid4()),
             on_progress=teller.note,
+            on_recorded=self._deeds.recorded,
         )
         collector = Collector(
             self._records,
@@ -186,16 +208,22 @@ async def _watch(name: InstanceBackend, backend: Backend, controller: Controller
 
 @asynccontextmanager
 async def open_coordinator(
-    settings: Settings, infrastructure: Infrastructure, database_url: str, redis_url: str
+    settings: Settings,
+    infrastructure: Infrastructure,
+    database_url: str,
+    redis_url: str,
+    registry: CollectorRegistry | None = None,
 ) -> AsyncIterator[Coordinator]:
-    """A coordinator with connections of its own."""
+    """A coordinator with connections of its own; what it has done is told by `registry`."""
     async with (
         open_pool(database_url, Role.CONTROLLER, max_size=4) as controller_pool,
         open_pool(database_url, Role.API, max_size=4) as api_pool,
         open_redis(redis_url) as redis,
     ):
         records = DatabaseRecords(controller_pool, api_pool)
-        yield Coordinator(settings, infrastructure, database_url, records, redis)
+        yield Coordinator(
+            settings, infrastructure, database_url, records, redis, registry=registry or CollectorRegistry()
+        )
 
 
 def rules_of(settings: Settings) -> Rules:
