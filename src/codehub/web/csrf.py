@@ -1,14 +1,10 @@
-"""Where a request comes from: its address, the origin it was sent to, whether another site made the browser send it.
-
-`X-Forwarded-*` is believed from trusted proxies only; anybody else could write anything there.
-"""
-
-from ipaddress import ip_address, ip_network
+"""Where a request comes from: its address, the origin it was sent to, whether another site made the browser send it."""
 
 from starlette.requests import HTTPConnection
 
 from codehub.config import AccountConfig
 from codehub.errors import NotAllowed
+from codehub.web import forwarded
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})  # none: the person typed it; "same-site" may be a workspace
@@ -17,21 +13,8 @@ _WEBSOCKET_SCHEMES = {"ws": "http", "wss": "https"}
 
 def client_address(connection: HTTPConnection, config: AccountConfig) -> str | None:
     """The peer's; behind trusted proxies the nearest address that is not one of them."""
-    peer = connection.client.host if connection.client else None
-    if not is_trusted(peer, config):
-        return _address(peer)
-    hops = [hop.strip() for header in connection.headers.getlist("x-forwarded-for") for hop in header.split(",")]
-    address = _address(peer)
-    for hop in reversed(hops):
-        address = _address(hop) or address
-        if not is_trusted(hop, config):
-            break
-    return address
-
-
-def is_trusted(peer: str | None, config: AccountConfig) -> bool:
-    address = _address(peer)
-    return address is not None and any(ip_address(address) in ip_network(net) for net in config.trusted_proxies)
+    hops = connection.headers.getlist("x-forwarded-for")
+    return forwarded.client_of(_peer(connection), hops, forwarded.networks(config.trusted_proxies))
 
 
 def own_origin(connection: HTTPConnection, config: AccountConfig) -> str:
@@ -40,9 +23,9 @@ def own_origin(connection: HTTPConnection, config: AccountConfig) -> str:
         return config.public_url
     scheme = _WEBSOCKET_SCHEMES.get(connection.url.scheme, connection.url.scheme)
     host = connection.headers.get("host", "")
-    if is_trusted(connection.client.host if connection.client else None, config):
-        scheme = _last(connection.headers.get("x-forwarded-proto")) or scheme
-        host = _last(connection.headers.get("x-forwarded-host")) or host
+    if forwarded.is_trusted(_peer(connection), forwarded.networks(config.trusted_proxies)):
+        scheme = forwarded.last(connection.headers.get("x-forwarded-proto")) or scheme
+        host = forwarded.last(connection.headers.get("x-forwarded-host")) or host
     return f"{scheme}://{host}".lower()
 
 
@@ -68,15 +51,8 @@ def check_same_origin(connection: HTTPConnection, config: AccountConfig) -> None
         )
 
 
-def _address(text: str | None) -> str | None:
-    try:
-        return str(ip_address((text or "").split("%")[0]))
-    except ValueError:
-        return None
-
-
-def _last(header: str | None) -> str:
-    return (header or "").rpartition(",")[2].strip()
+def _peer(connection: HTTPConnection) -> str | None:
+    return connection.client.host if connection.client else None
 
 
 def _without_default_port(origin: str) -> str:

@@ -1,0 +1,494 @@
+"""A connection from a browser or a program: one request after the other, each on its way to where the gate says.
+
+It is in one of these states; `check` ends whatever takes too long in any of them:
+
+    head ──> deciding ──> exchange ──> head …            (or a tunnel, which takes the connection over)
+      └─────────┴─────────────┴──> lingering ──> closed
+"""
+
+import asyncio
+import socket
+import struct
+from enum import Enum, auto
+from inspect import isawaitable
+
+import structlog
+
+from codehub.web import forwarded
+from codehub.web.proxy import answers
+from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.framing import Body, request_body, response_body
+from codehub.web.proxy.headers import is_own_origin, request_bytes, response_fields
+from codehub.web.proxy.heads import BadHead, Fields, RequestHead, ResponseHead, read_request
+from codehub.web.proxy.ports import Decision, Refusal, Request, Route
+from codehub.web.proxy.tunnel import Tunnel
+from codehub.web.proxy.upstream import Upstream, Visitor
+
+log = structlog.get_logger(__name__)
+
+_REPLAYABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+_REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
+_RESET = struct.pack("ii", 1, 0)
+
+
+class _State(Enum):
+    HEAD = auto()
+    DECIDING = auto()
+    EXCHANGE = auto()
+    LINGERING = auto()
+    CLOSED = auto()
+
+
+class Client(asyncio.Protocol, Visitor):
+    """One connection."""
+
+    __slots__ = (
+        "_address",
+        "_body",
+        "_buffer",
+        "_can_read",
+        "_can_write",
+        "_counted",
+        "_deadline",
+        "_engine",
+        "_has_answered",
+        "_has_ended",
+        "_head",
+        "_is_last",
+        "_is_trusted",
+        "_known",
+        "_route",
+        "_state",
+        "_stuck",
+        "_task",
+        "_upstream",
+        "request",
+        "transport",
+    )
+    transport: asyncio.Transport
+    request: Request
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._state = _State.HEAD
+        self._buffer = b""  # what came before its turn
+        self._known: dict[bytes, Fields] = {}
+        self._head: RequestHead | None = None
+        self._body: Body | None = None  # the rest of the request
+        self._route: Route | None = None
+        self._upstream: Upstream | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._has_answered = False  # something of the response was written
+        self._has_ended = False  # the client will send no more
+        self._is_last = False
+        self._can_read = True
+        self._can_write = True
+        self._stuck = (0, 0.0)
+        self._deadline: float | None = None
+        self._address = ""
+        self._counted: str | None = None
+        self._is_trusted = False
+
+    # What the transport tells.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
+        engine, limits = self._engine, self._engine.limits
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self._address = (forwarded.address(peer[0]) if peer else None) or ""
+        self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
+        engine.clients.add(self)
+        self._counted = None if self._is_trusted else self._address
+        if engine.count(self._counted) > limits.connections_per_address or engine.connections() > limits.connections:
+            transport.write(answers.answer_bytes(answers.TOO_MANY, close=True))
+            self._close()
+            return
+        transport.set_write_buffer_limits(high=limits.write_bytes)
+        self._deadline = engine.now() + limits.head_seconds
+
+    def data_received(self, data: bytes) -> None:
+        state = self._state
+        if state is _State.HEAD:
+            self._read_head(self._buffer + data if self._buffer else data)
+        elif state is _State.EXCHANGE and self._body is not None and not self._body.done:
+            self._send_body(data)
+        elif state in (_State.EXCHANGE, _State.DECIDING):
+            self._buffer += data
+            if len(self._buffer) > self._engine.limits.pipelined_bytes:
+                self._read(False)
+
+    def eof_received(self) -> bool:
+        """It sends no more; what it asked for it still gets."""
+        self._has_ended = self._is_last = True
+        if self._state not in (_State.EXCHANGE, _State.DECIDING) or self._engine.is_tls:
+            return False
+        if self._body is not None and not self._body.done and self._state is _State.EXCHANGE:
+            self.end()
+            return False
+        self._deadline = self._engine.now() + self._engine.limits.half_closed_seconds
+        return True
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._state = _State.CLOSED
+        self._engine.clients.discard(self)
+        self._engine.uncount(self._counted)
+        if self._task is not None:
+            self._task.cancel()
+        self._leave_upstream()
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+        self._stuck = (0, self._engine.now())
+        if self._upstream is not None:
+            self._upstream.pause()
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+        if self._upstream is not None:
+            self._upstream.resume()
+
+    # The request.
+
+    def _read_head(self, data: bytes) -> None:
+        limits = self._engine.limits
+        end = data.find(b"\r\n\r\n", 0, limits.head_bytes)
+        if end < 0:
+            if b"\r\n" not in data[: limits.target_bytes] and len(data) > limits.target_bytes:
+                self._refuse(BadHead("The target of the request is too long.", 414))
+            elif len(data) >= limits.head_bytes:
+                self._refuse(BadHead("The head of the request is too large.", 431))
+            else:
+                if not self._buffer:
+                    self._deadline = self._engine.now() + limits.head_seconds
+                self._buffer = data
+            return
+        try:
+            head = read_request(data[:end], self._known)
+        except BadHead as bad:
+            self._refuse(bad)
+            return
+        if len(head.target) > limits.target_bytes:
+            self._refuse(BadHead("The target of the request is too long.", 414))
+            return
+        self._buffer = data[end + 4 :]
+        self._begin(head)
+
+    def _begin(self, head: RequestHead) -> None:
+        self._deadline = None
+        self._has_answered = False
+        self._head = head
+        self._body = request_body(head.fields)
+        self._is_last = head.minor == 0 or b"close" in head.fields.connection
+        self.request = request = self._request_of(head)
+        self._state = _State.DECIDING
+        if head.method in _REFUSED_METHODS:
+            self._answer(answers.BAD_METHOD)
+        elif head.fields.expect not in (b"", b"100-continue"):
+            self._answer(answers.BAD_EXPECT)
+        else:
+            decision = self._engine.gate.route(request)
+            if isinstance(decision, Route):
+                self._go(decision)
+            elif isinstance(decision, Refusal):
+                self._answer(decision)
+            else:
+                self._task = self._engine.loop.create_task(self._ask(decision))
+
+    def _request_of(self, head: RequestHead) -> Request:
+        fields = head.fields
+        host, peer, is_secure = fields.host, self._address, self._engine.is_tls
+        if host is None:
+            name = self.transport.get_extra_info("sockname")
+            host = b"%b:%d" % (name[0].encode(), name[1])
+        if self._is_trusted:
+            said = {name: value.decode("latin-1") for name, value in fields.pairs if name.startswith(b"x-forwarded-")}
+            hops = [value.decode("latin-1") for name, value in fields.pairs if name == b"x-forwarded-for"]
+            peer = forwarded.client_of(peer, hops, self._engine.trusted) or peer
+            host = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1") or host
+            is_secure = (
+                forwarded.last(said.get(b"x-forwarded-proto")) or ("https" if is_secure else "http")
+            ) == "https"
+        is_upgrade = (
+            fields.upgrade == b"websocket"
+            and b"upgrade" in fields.connection
+            and head.method == b"GET"
+            and head.minor == 1
+            and self._body is None
+        )
+        return Request(head.method, head.target, fields.pairs, host, peer, is_secure, is_upgrade)
+
+    async def _ask(self, decision: object) -> None:
+        """What the gate must ask others for."""
+        assert isawaitable(decision)
+        try:
+            decided: Decision = await decision
+        except Exception:
+            log.exception("the gate failed")
+            decided = answers.FAILED
+        self._task = None
+        if isinstance(decided, Route):
+            self._go(decided)
+        else:
+            self._answer(decided)
+
+    def _go(self, route: Route) -> None:
+        engine, request = self._engine, self.request
+        if request.is_upgrade and route.workspace is not None and not is_own_origin(request):
+            self._answer(answers.CROSS_ORIGIN)
+            return
+        self._route = route
+        route.open.add(self)
+        now = route.used_at = engine.now()
+        upstream = engine.pool.take(route.key, now, replayable=self._is_replayable())
+        if upstream is not None:
+            self._send(upstream)
+        else:
+            self._task = engine.loop.create_task(self._connect(route))
+
+    async def _connect(self, route: Route, *, is_second: bool = False) -> None:
+        engine = self._engine
+        try:
+            upstream = await engine.connect(route)
+        except OSError as error:
+            log.info("an upstream cannot be reached", address=route.address, reason=str(error) or "no answer in time")
+        else:
+            self._task = None
+            self._send(upstream)
+            return
+        self._leave_route()
+        decision: Decision | object = answers.UNREACHABLE
+        if not is_second:
+            decision = engine.gate.failed(route, self.request)
+            if isawaitable(decision):
+                decision = await decision
+        if isinstance(decision, Route):
+            self._route = decision
+            decision.open.add(self)
+            await self._connect(decision, is_second=True)
+        else:
+            assert isinstance(decision, Refusal)
+            self._task = None
+            self._answer(decision)
+
+    def _send(self, upstream: Upstream) -> None:
+        head, route = self._head, self._route
+        assert head is not None
+        assert route is not None
+        self._upstream = upstream
+        self._state = _State.EXCHANGE
+        if not self._can_write:
+            upstream.pause()
+        upstream.begin(self, request_bytes(head, self.request, route))
+        if self._body is not None and not self._body.done:
+            if self._buffer:
+                data, self._buffer = self._buffer, b""
+                self._send_body(data)
+            self._deadline = self._engine.now() + self._engine.limits.body_seconds
+            self._read(True)
+
+    def _send_body(self, data: bytes) -> None:
+        body, upstream, route = self._body, self._upstream, self._route
+        assert body is not None
+        assert upstream is not None
+        assert route is not None
+        try:
+            out = body.feed(data)
+        except BadHead as bad:
+            self._leave_upstream()
+            if self._has_answered:
+                self.end()
+            else:
+                self._refuse(bad)
+            return
+        if out:
+            upstream.transport.write(out)
+        now = route.used_at = self._engine.now()
+        if body.done:
+            self._buffer, body.rest = body.rest, b""
+            self._deadline = None
+        else:
+            self._deadline = now + self._engine.limits.body_seconds
+
+    def _is_replayable(self) -> bool:
+        return self._body is None and self.request.method in _REPLAYABLE
+
+    # What the upstream tells.
+
+    def upstream_writable(self, *, is_writable: bool) -> None:
+        self._read(is_writable)
+
+    def interim(self, head: ResponseHead) -> None:
+        assert self._route is not None
+        if self._head is not None and self._head.minor == 1:
+            fields = response_fields(head, self.request, self._route)
+            self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n" % (head.line, fields))
+
+    def answered(self, head: ResponseHead, data: bytes) -> Body:
+        request, route = self.request, self._route
+        assert route is not None
+        assert self._head is not None
+        body, framing = response_body(head, request.method, in_chunks=self._head.minor == 1)
+        if self._engine.is_draining:
+            self._is_last = True
+        self._has_answered = True
+        self.transport.write(
+            b"HTTP/1.1 %b\r\n%b%b%b\r\n%b"
+            % (
+                head.line,
+                response_fields(head, request, route),
+                framing,
+                b"connection: close\r\n" if self._is_last else b"",
+                body.feed(data) if data else b"",
+            )
+        )
+        return body
+
+    def passed(self, data: bytes) -> None:
+        assert self._route is not None
+        now = self._route.used_at = self._engine.now()
+        if self._has_ended:
+            self._deadline = now + self._engine.limits.half_closed_seconds
+        self.transport.write(data)
+
+    def completed(self) -> bool:
+        self._upstream = None
+        self._leave_route()
+        was_whole = self._body is None or self._body.done
+        if self._is_last or not was_whole:
+            self._finish(was_whole=was_whole)
+        else:
+            self._next()
+        return was_whole
+
+    def upgraded(self, head: ResponseHead, data: bytes) -> None:
+        route, upstream = self._route, self._upstream
+        assert route is not None
+        assert upstream is not None
+        if not self.request.is_upgrade or route.workspace is None or head.fields.upgrade != b"websocket":
+            self._leave_upstream()
+            self._answer(answers.BAD_ANSWER)
+            return
+        fields = response_fields(head, self.request, route)
+        self.transport.write(
+            b"HTTP/1.1 %b\r\n%bconnection: Upgrade\r\nupgrade: websocket\r\n\r\n" % (head.line, fields)
+        )
+        self._upstream = upstream.visitor = None
+        self._state = _State.CLOSED
+        tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._counted)
+        self._engine.clients.discard(self)
+        self._leave_route()
+        self._read(True)
+        tunnel.begin(self._buffer, data)
+        self._buffer = b""
+
+    def failed(self, refusal: Refusal) -> None:
+        self._upstream = None
+        self._leave_route()
+        self._answer(refusal)
+
+    def lost(self) -> None:
+        route = self._route
+        assert route is not None
+        self._upstream = None
+        if self._is_replayable():
+            self._state = _State.DECIDING
+            self._task = self._engine.loop.create_task(self._connect(route))
+        else:
+            self.failed(answers.NO_ANSWER)
+
+    def broken(self) -> None:
+        self._upstream = None
+        self.end()
+
+    # The end of an exchange, and of the connection.
+
+    def _refuse(self, bad: BadHead) -> None:
+        """It cannot be told where the next request begins."""
+        self._answer(Refusal(bad.status, "bad_request", str(bad)), was_whole=False)
+
+    def _answer(self, refusal: Refusal, *, was_whole: bool = True) -> None:
+        was_whole = was_whole and (self._body is None or self._body.done)
+        is_head = self._head is not None and self._head.method == b"HEAD"
+        self._is_last = self._is_last or self._engine.is_draining or not was_whole
+        self.transport.write(answers.answer_bytes(refusal, close=self._is_last, with_body=not is_head))
+        if self._is_last:
+            self._finish(was_whole=was_whole)
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        self._state = _State.HEAD
+        self._head = self._body = None
+        engine = self._engine
+        self._deadline = engine.now() + engine.limits.idle_seconds
+        if self._buffer:
+            engine.loop.call_soon(self._read_buffered)
+        elif engine.is_draining:
+            self._close()
+
+    def _read_buffered(self) -> None:
+        if self._state is _State.HEAD and self._buffer:
+            data, self._buffer = self._buffer, b""
+            self._read(True)
+            self._read_head(data)
+
+    def _finish(self, *, was_whole: bool) -> None:
+        """Close, so that what was written arrives: a client that still sends is read from for a while."""
+        if was_whole or self._has_ended or self._engine.is_tls:
+            self._close()
+            return
+        self._state = _State.LINGERING
+        self._buffer = b""
+        self._deadline = self._engine.now() + self._engine.limits.linger_seconds
+        self.transport.write_eof()
+        self._read(True)
+
+    def _close(self) -> None:
+        self._state = _State.CLOSED
+        self.transport.close()
+
+    def end(self) -> None:
+        """Cut off; by a reset, so that nothing that was cut looks whole."""
+        self._state = _State.CLOSED
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None and not self.transport.is_closing():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._leave_upstream()
+        self.transport.abort()
+
+    def drain(self) -> None:
+        if self._state is _State.HEAD and not self._buffer:
+            self._close()
+
+    def check(self, now: float) -> None:
+        if self._deadline is not None and now > self._deadline and self._can_read:
+            if self._state is _State.HEAD or self._state is _State.LINGERING:
+                self._close()
+                self.transport.abort()
+            else:
+                self.end()
+        elif not self._can_write:
+            waiting = self.transport.get_write_buffer_size()
+            if waiting != self._stuck[0]:
+                self._stuck = (waiting, now)
+            elif now - self._stuck[1] > self._engine.limits.stalled_seconds:
+                self.end()
+
+    def _read(self, wanted: bool) -> None:
+        if wanted is not self._can_read and not self.transport.is_closing():
+            self._can_read = wanted
+            if wanted:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    def _leave_route(self) -> None:
+        if self._route is not None:
+            self._route.open.discard(self)
+            self._route = None
+
+    def _leave_upstream(self) -> None:
+        self._leave_route()
+        if self._upstream is not None:
+            self._upstream.leave()
+            self._upstream = None

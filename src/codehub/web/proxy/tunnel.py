@@ -1,0 +1,114 @@
+"""A WebSocket: bytes both ways, untouched, with back-pressure; frames are only looked at to tell activity."""
+
+import asyncio
+from collections.abc import Callable
+
+from codehub.web.proxy.activity import FrameScanner
+from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.ports import Route
+
+
+class _End(asyncio.Protocol):
+    """One side."""
+
+    __slots__ = ("_scan", "_tunnel", "is_stalled", "other", "transport")
+    other: "_End"
+
+    def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.is_stalled = False  # does not take what was written
+        self._scan: Callable[[bytes], bool] = FrameScanner().feed
+        self._tunnel = tunnel
+
+    def data_received(self, data: bytes) -> None:
+        self.other.transport.write(data)
+        if self._scan(data):
+            self._tunnel.route.used_at = self._tunnel.now()
+
+    def pause_writing(self) -> None:
+        self.is_stalled = True
+        self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.is_stalled = False
+        if not self.other.transport.is_closing():
+            self.other.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        other = self.other.transport
+        if other.is_closing() or not other.can_write_eof():
+            return False
+        other.write_eof()
+        self._tunnel.half_closed()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._tunnel.lost(self, exc)
+
+
+class Tunnel:
+    """Both sides."""
+
+    __slots__ = ("_client", "_counted", "_deadline", "_engine", "_open_ends", "_stuck", "_upstream", "now", "route")
+
+    def __init__(
+        self,
+        engine: Engine,
+        route: Route,
+        client: asyncio.Transport,
+        upstream: asyncio.Transport,
+        counted: str | None,
+    ) -> None:
+        self.route = route
+        self.now = engine.now
+        self._engine = engine
+        self._deadline: float | None = None
+        self._open_ends = 2
+        self._stuck = (0, 0.0)  # bytes that wait for the client, since when
+        self._client, self._upstream = _End(self, client), _End(self, upstream)
+        self._client.other, self._upstream.other = self._upstream, self._client
+        client.set_protocol(self._client)
+        upstream.set_protocol(self._upstream)
+        self._counted = counted
+        engine.tunnels.add(self)
+        route.open.add(self)
+
+    def begin(self, from_client: bytes, from_upstream: bytes) -> None:
+        """With what had already arrived."""
+        if from_client:
+            self._client.data_received(from_client)
+        if from_upstream:
+            self._upstream.data_received(from_upstream)
+
+    def end(self) -> None:
+        self._client.transport.abort()
+        self._upstream.transport.abort()
+
+    def drain(self) -> None:
+        """Kept until the time for it is over; whoever is there reconnects then."""
+
+    def half_closed(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.now() + self._engine.limits.half_closed_seconds
+
+    def lost(self, end: _End, exc: Exception | None) -> None:
+        self._open_ends -= 1
+        if self._open_ends == 0:
+            self._engine.tunnels.discard(self)
+            self._engine.uncount(self._counted)
+            self.route.open.discard(self)
+        elif exc is None:
+            end.other.transport.close()  # what was written goes out first …
+            self.half_closed()  # … but not for ever
+        else:
+            end.other.transport.abort()
+
+    def check(self, now: float) -> None:
+        if self._deadline is not None and now > self._deadline:
+            self.end()
+        if self._client.is_stalled:
+            waiting = self._client.transport.get_write_buffer_size()
+            if waiting != self._stuck[0]:
+                self._stuck = (waiting, now)
+            elif now - self._stuck[1] > self._engine.limits.stalled_seconds:
+                self.end()
