@@ -59,6 +59,13 @@ def _history_too(conn: psycopg.Connection) -> None:
     conn.execute("UPDATE leadership SET epoch = 7")
 
 
+def _visits_too(conn: psycopg.Connection) -> None:
+    _history_too(conn)
+    conn.execute(
+        "INSERT INTO visits (session_id, workspace_id, expires_at) SELECT id, %s, now() FROM sessions", [WORKSPACE]
+    )
+
+
 def _wait_until_it_blocks(holder: psycopg.Connection, waiting: "Future[Any]") -> None:
     """Until some session waits for a lock that `holder` has."""
     blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
@@ -87,6 +94,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0009": _history_too,
     "0010": _history_too,
     "0011": _history_too,
+    "0012": _visits_too,
 }
 
 
@@ -238,7 +246,7 @@ def test_an_ordinary_owner_can_migrate(databases: Databases) -> None:
         try:
             database = conninfo_to_dict(url)["dbname"]
             server.execute(SQL("ALTER DATABASE {} OWNER TO {}").format(Identifier(str(database)), Identifier(name)))
-            for role in ("codehub_api", "codehub_controller"):
+            for role in ("codehub_api", "codehub_controller", "codehub_proxy"):
                 exists = server.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).fetchone() is not None
                 if not exists:
                     server.execute(SQL("CREATE ROLE {} NOLOGIN").format(Identifier(role)))
@@ -247,7 +255,7 @@ def test_an_ordinary_owner_can_migrate(databases: Databases) -> None:
                 migrate.upgrade(mine)
             grant = f"GRANT codehub_api TO {name};"
             assert grant in refused.value.hint
-            for role in ("codehub_api", "codehub_controller"):
+            for role in ("codehub_api", "codehub_controller", "codehub_proxy"):
                 server.execute(SQL("GRANT {} TO {}").format(Identifier(role), Identifier(name)))
             migrate.upgrade(mine)
             with psycopg.connect(mine) as conn:

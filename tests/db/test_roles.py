@@ -27,19 +27,30 @@ CONTROLLER = {
 }  # fmt: skip
 TRIGGER = {"updated_at"}
 COLUMNS = sorted(CONSTANT | API | CONTROLLER | TRIGGER)
-WRITERS = {Role.API: API, Role.CONTROLLER: CONTROLLER}
+WRITERS: dict[Role, set[str]] = {Role.API: API, Role.CONTROLLER: CONTROLLER, Role.PROXY: set()}
+
+# What the proxy may see and note, column by column; of everything else it has nothing at all.
+PROXY_SEES = {
+    "users": {"id", "role", "disabled_at"},
+    "sessions": {"id", "token_hash", "user_id", "expires_at", "last_seen_at"},
+    "tokens": {"id", "token_hash", "user_id", "scope", "expires_at", "revoked_at", "last_used_at"},
+    "workspaces": {"id", "owner_user_id", "desired_state", "deleted_at", "phase", "endpoint", "op_id"},
+    "visits": {"token_hash", "session_id", "token_id", "workspace_id", "port", "expires_at"},
+}
+PROXY_NOTES = {"sessions": {"last_seen_at"}, "tokens": {"last_used_at"}}
 
 # Everything else: which of SELECT, INSERT, UPDATE, DELETE each role has on a table as a whole.
 TABLES = {
-    "users": {Role.API: "SIUD", Role.CONTROLLER: ""},
-    "sessions": {Role.API: "SIUD", Role.CONTROLLER: ""},
-    "tokens": {Role.API: "SIUD", Role.CONTROLLER: ""},
-    "audit_log": {Role.API: "SI", Role.CONTROLLER: ""},
-    "workspaces": {Role.API: "S", Role.CONTROLLER: "S"},
-    "workspace_history": {Role.API: "S", Role.CONTROLLER: "SID"},
-    "leadership": {Role.API: "S", Role.CONTROLLER: "S"},
-    "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD"},
-    "alembic_version": {Role.API: "", Role.CONTROLLER: ""},
+    "users": {Role.API: "SIUD", Role.CONTROLLER: "", Role.PROXY: ""},
+    "sessions": {Role.API: "SIUD", Role.CONTROLLER: "", Role.PROXY: ""},
+    "tokens": {Role.API: "SIUD", Role.CONTROLLER: "", Role.PROXY: ""},
+    "audit_log": {Role.API: "SI", Role.CONTROLLER: "", Role.PROXY: ""},
+    "workspaces": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
+    "workspace_history": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
+    "leadership": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
+    "visits": {Role.API: "SID", Role.CONTROLLER: "", Role.PROXY: ""},
+    "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
+    "alembic_version": {Role.API: "", Role.CONTROLLER: "", Role.PROXY: ""},
 }
 
 
@@ -54,8 +65,12 @@ async def shared(databases: Databases, migrated_template: str) -> AsyncIterator[
 
 @pytest.fixture(scope="module")
 async def acting_as(shared: str) -> AsyncIterator[dict[Role, Connection]]:
-    async with await connect_as(shared, Role.API) as api, await connect_as(shared, Role.CONTROLLER) as controller:
-        yield {Role.API: api, Role.CONTROLLER: controller}
+    async with (
+        await connect_as(shared, Role.API) as api,
+        await connect_as(shared, Role.CONTROLLER) as controller,
+        await connect_as(shared, Role.PROXY) as proxy,
+    ):
+        yield {Role.API: api, Role.CONTROLLER: controller, Role.PROXY: proxy}
 
 
 async def test_the_table_above_covers_every_column(acting_as: dict[Role, Connection]) -> None:
@@ -127,11 +142,33 @@ async def test_a_collection_is_asked_for_by_one_and_answered_by_the_other(
     inserted, updated = {
         Role.API: (GC_REQUEST, set[str]()),
         Role.CONTROLLER: (GC_RESULT | {"id"}, GC_RESULT),
+        Role.PROXY: (set[str](), set[str]()),
     }[role]
     for privilege, allowed in (("INSERT", inserted), ("UPDATE", updated)):
         asked = "SELECT has_column_privilege('gc_runs', %s, %s)"
         row = await (await acting_as[role].execute(asked, [column, privilege])).fetchone()
         assert row == (column in allowed,), privilege
+
+
+@pytest.mark.parametrize("table", TABLES)
+async def test_the_proxy_sees_what_it_needs_and_notes_that_logins_are_in_use(
+    acting_as: dict[Role, Connection], table: str
+) -> None:
+    rows = await acting_as[Role.API].execute(
+        "SELECT attname::text FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped",
+        [table],
+    )
+    for (column,) in await rows.fetchall():
+        allowed = {
+            "SELECT": column in PROXY_SEES.get(table, set()),
+            "UPDATE": column in PROXY_NOTES.get(table, set()),
+            "INSERT": False,
+            "REFERENCES": False,
+        }
+        for privilege, expected in allowed.items():
+            asked = "SELECT has_column_privilege(%s, %s, %s)"
+            row = await (await acting_as[Role.PROXY].execute(asked, [table, column, privilege])).fetchone()
+            assert row == (expected,), (column, privilege)
 
 
 @pytest.mark.parametrize("statement", ["SELECT password_hash FROM users", "SELECT * FROM sessions", "TABLE tokens"])

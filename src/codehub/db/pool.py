@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, each acting as one of the two roles that own columns (contract 3).
+"""Connections to PostgreSQL, each acting as a role that has only its own columns (contract 3).
 
 A pool outlives the server: connections that died are replaced when the next one is asked for. Every wait has an end.
 `connection` is the edge where "PostgreSQL is away, slow or busy" becomes `Unavailable`; nothing above it sees psycopg.
@@ -45,6 +45,7 @@ class Role(StrEnum):
 
     API = "codehub_api"
     CONTROLLER = "codehub_controller"
+    PROXY = "codehub_proxy"  # migration 0012: it only looks up who may enter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.config import AccountConfig
-from codehub.db import accounts, sessions, tokens
+from codehub.db import accounts, sessions, tokens, visits
 from codehub.db.pool import Connection, Pool, connection, read
 from codehub.db.sessions import Holder, SessionRow
 from codehub.errors import NotFound, NotLoggedIn
@@ -143,9 +143,10 @@ async def logout(pool: Pool, actor: Actor, *, everywhere: bool = False) -> None:
 
 
 async def prune(pool: Pool, config: AccountConfig) -> bool:
-    """Forget sessions that have ended, a piece at a time; whether there may be more."""
+    """Forget sessions and visits that have ended, a piece at a time; whether there may be more."""
     async with connection(pool) as conn:
-        return await sessions.prune(conn, idle_of(config), _PIECE) >= _PIECE
+        forgotten = (await sessions.prune(conn, idle_of(config), _PIECE), await visits.prune(conn, _PIECE))
+    return max(forgotten) >= _PIECE
 
 
 def idle_of(config: AccountConfig) -> timedelta:

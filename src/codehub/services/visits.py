@@ -1,0 +1,107 @@
+"""Visits: who enters a workspace, and by which door (SPEC section 12).
+
+Owners enter by being logged in. An administrator enters only with an entry in the audit log, which the owner can see.
+At a workspace's own origin a browser has a secret of its own, which opens that workspace (or that port of it) alone
+and ends with the session it came from.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from codehub.config import AccountConfig
+from codehub.db import doors, visits
+from codehub.db.doors import Door, Opened
+from codehub.db.pool import Connection, Pool, connection, read
+from codehub.errors import NotLoggedIn
+from codehub.model.visiting import Destination
+from codehub.model.workspace import UserId, WorkspaceId
+from codehub.services import audit
+from codehub.services.actors import Actor, ActorKind, UserRole
+from codehub.services.sessions import hash_of, idle_of, new_secret
+from codehub.services.workspaces.deciding import find
+
+LONGEST = timedelta(days=7)
+LONGEST_OF_OTHERS = timedelta(hours=12)  # then an administrator's next visit is recorded anew
+_MOST_SHOWN = 200
+
+
+class Doors:
+    """The proxy's: acts as a role that looks up little and writes only when a login was last used."""
+
+    def __init__(self, pool: Pool, *, idle: timedelta) -> None:
+        self._pool = pool
+        self._idle = idle
+
+    async def opened(self, asked: Sequence[Door]) -> Mapping[Door, Opened]:
+        """Those that are open, in one statement. Raises Unavailable when the database does not answer in time."""
+        return await read(self._pool, lambda conn: doors.opened(conn, asked, self._idle))
+
+    async def touch(self, sessions: Collection[UUID], tokens: Collection[UUID]) -> None:
+        await read(self._pool, lambda conn: doors.touch(conn, sessions, tokens))
+
+
+async def let_in(pool: Pool, actor: Actor, workspace: WorkspaceId, owner: UserId) -> bool:
+    """Whether the door was opened just now: for one who is not the owner, with an entry in the audit log."""
+    if actor.user_id == owner:
+        return False
+    actor.require_admin()
+    actor.require_write()
+    credential = UUID(actor.credential_id)
+    async with connection(pool) as conn:
+        is_new = await visits.let_in(
+            conn,
+            session=credential if actor.kind is ActorKind.USER else None,
+            token=credential if actor.kind is ActorKind.TOKEN else None,
+            workspace=workspace,
+            lifetime=LONGEST_OF_OTHERS,
+        )
+        if is_new:
+            await audit.record(conn, actor, "workspace.visit", workspace)
+        return is_new
+
+
+async def enter(
+    pool: Pool, config: AccountConfig, session: UUID, to: Destination, address: str | None
+) -> tuple[str, timedelta]:
+    """A secret for one browser at the workspace's own origin, and how long it may last at most."""
+    secret = new_secret()
+    async with connection(pool) as conn:
+        arrival = await visits.arrive(conn, session, to.workspace, idle_of(config))
+        if arrival is None:
+            raise NotLoggedIn("The login has ended.", "Log in again.")
+        is_other = arrival.user_id != arrival.owner_id
+        lifetime = LONGEST_OF_OTHERS if is_other else LONGEST
+        await visits.insert(conn, session, hash_of(secret), to, lifetime)
+        if is_other:
+            await _record(conn, arrival, session, to.workspace, address)
+    return secret, lifetime
+
+
+async def _record(
+    conn: Connection, arrival: visits.Arrival, session: UUID, workspace: WorkspaceId, address: str | None
+) -> None:
+    actor = Actor(
+        user_id=arrival.user_id,
+        username=arrival.username,
+        role=UserRole.ADMIN,
+        kind=ActorKind.USER,
+        credential_id=str(session),
+        address=address,
+    )
+    await audit.record(conn, actor, "workspace.visit", workspace)
+
+
+async def has_entered(pool: Pool, secret: str, to: Destination) -> bool:
+    """Whether a browser's visit to the workspace's own origin still holds, as far as its session exists."""
+    return await read(pool, lambda conn: visits.session_of(conn, hash_of(secret), to)) is not None
+
+
+async def by_others(pool: Pool, actor: Actor, workspace: WorkspaceId) -> Sequence[tuple[datetime, str | None]]:
+    """When somebody else than the owner entered, and who: for the owner to see."""
+
+    async def work(conn: Connection) -> Sequence[tuple[datetime, str | None]]:
+        await find(conn, actor, workspace)
+        return await visits.by_others(conn, workspace, _MOST_SHOWN)
+
+    return await read(pool, work)
