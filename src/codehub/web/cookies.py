@@ -1,4 +1,6 @@
-"""The session cookie: HttpOnly, SameSite=Lax, for this host only; under TLS Secure, and named `__Host-…`.
+"""The cookies of a session, and of a visit at a workspace's own origin.
+
+HttpOnly, SameSite=Lax, for this host only; under TLS Secure, and named `__Host-…`.
 
 The prefix makes browsers refuse such a cookie from a sibling host, for example from a workspace's own origin. Without
 TLS it cannot be had; then a cookie that comes twice counts as none, since one of the two was planted.
@@ -12,7 +14,9 @@ SECURE = f"__Host-{PLAIN}"
 FLOW = "codehub_oidc"  # a login that went to an OpenID provider
 SECURE_FLOW = f"__Host-{FLOW}"
 DEVICE = "codehub_device"  # a browser that was logged in with before
-OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE)  # none of them may ever reach a workspace
+VISIT = "codehub_visit"  # opens one workspace at its own origin, and nothing of ours
+SECURE_VISIT = f"__Host-{VISIT}"
+OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT)  # none of them may ever reach a workspace
 
 
 def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
@@ -20,11 +24,18 @@ def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
     return value_of(connection, SECURE if secure else PLAIN)
 
 
+def visit_of(connection: HTTPConnection, *, secure: bool) -> str | None:
+    return value_of(connection, SECURE_VISIT if secure else VISIT)
+
+
 def value_of(connection: HTTPConnection, wanted: str) -> str | None:
     """The cookie's value, unless there is none or more than one."""
+    return only_value("; ".join(connection.headers.getlist("cookie")), wanted)
+
+
+def only_value(header: str, wanted: str) -> str | None:
     found = {
         value.strip()
-        for header in connection.headers.getlist("cookie")
         for name, equals, value in (pair.partition("=") for pair in header.split(";"))
         if equals and name.strip() == wanted
     }
@@ -37,6 +48,10 @@ def set_session(response: Response, secret: str, *, secure: bool, seconds: float
 
 def end_session(response: Response, *, secure: bool) -> None:
     set_cookie(response, SECURE if secure else PLAIN, "", secure=secure, seconds=0)
+
+
+def set_visit(response: Response, secret: str, *, secure: bool, seconds: float) -> None:
+    set_cookie(response, SECURE_VISIT if secure else VISIT, secret, secure=secure, seconds=seconds)
 
 
 def set_cookie(response: Response, name: str, value: str, *, secure: bool, seconds: float, path: str = "/") -> None:

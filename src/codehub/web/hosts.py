@@ -1,0 +1,75 @@
+"""Which host is whose: CodeHub's own, or the origin of one workspace, or of one port inside it. Pure.
+
+    {id}.localhost:8080              a workspace, where CodeHub is localhost or something.localhost
+    {id}.ws.example.com              … with CODEHUB_WORKSPACE_HOST=ws.example.com
+    3000--{id}.ws.example.com        port 3000 inside it
+
+Where a workspace has an origin of its own the browser keeps it from CodeHub and from other workspaces. At any other
+address, such as 127.0.0.1 or a machine's name, workspaces are below /w/{id}/ of CodeHub's own origin: path mode.
+"""
+
+import re
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+from codehub.model.visiting import PORTS, Destination
+from codehub.model.workspace import WorkspaceId
+
+LOCAL: Final = "localhost"
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_LABEL = re.compile(rf"(?:([1-9][0-9]{{3,4}})--)?({_UUID})")
+_AUTHORITY = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
+
+class Place(Enum):
+    """A host that is no workspace's."""
+
+    MAIN = "CodeHub's own"
+    NOWHERE = "below the workspaces' host, but nobody's"
+
+
+class Hosts:
+    """`configured` is CODEHUB_WORKSPACE_HOST, a host with or without a port; "none" is path mode everywhere."""
+
+    def __init__(self, configured: str | None) -> None:
+        self._is_local = configured is None
+        named = (configured or LOCAL) if configured != "none" else ""
+        self._host, _, self._port = named.partition(":")
+
+    def place_of(self, authority: str) -> Destination | Place:
+        """Whose host this is. Without a setting only names that are a workspace's are: codehub.localhost is our own."""
+        name = _split(authority)[0]
+        if not self._host or not name.endswith(f".{self._host}"):
+            return Place.MAIN
+        label = name[: -len(self._host) - 1]
+        found = _LABEL.fullmatch(label)
+        if found is None:
+            return Place.MAIN if self._is_local else Place.NOWHERE
+        port = int(found[1]) if found[1] else None
+        if port is not None and port not in PORTS:
+            return Place.NOWHERE
+        return Destination(WorkspaceId(UUID(found[2])), port)
+
+    def authority_for(self, to: Destination, main: str) -> str | None:
+        """The host of its own that browsers reach it at who know CodeHub as `main`; None in path mode."""
+        if not self._host:
+            return None
+        name, port = _split(main)
+        if self._is_local and name != LOCAL and not name.endswith(f".{LOCAL}"):
+            return None
+        label = str(to.workspace) if to.port is None else f"{to.port}--{to.workspace}"
+        port = f":{self._port}" if self._port else port
+        return f"{label}.{self._host}{port}"
+
+    def main_for(self, authority: str) -> str | None:
+        """CodeHub's own host beside this workspace's; None when only CODEHUB_PUBLIC_URL can say."""
+        return f"{LOCAL}{_split(authority)[1]}" if self._is_local else None
+
+
+def _split(authority: str) -> tuple[str, str]:
+    """Name and port (with its colon); a trailing dot is the same name."""
+    found = _AUTHORITY.fullmatch(authority.lower())
+    if found is None:
+        return "", ""
+    return found[1].removesuffix("."), found[2] or ""

@@ -1,0 +1,1 @@
+"""The gate over a real PostgreSQL and a real Valkey."""
