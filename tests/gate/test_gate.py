@@ -125,7 +125,8 @@ async def test_an_own_origin_opens_one_workspace_and_one_port_only(scene: Scene,
 
 
 @pytest.mark.parametrize("columns", [
-    {"phase": "STANDBY", "endpoint": None}, {"desired_state": "DELETED"}, {"endpoint": None}, {"phase": "ERROR", "endpoint": None},
+    {"phase": "STANDBY", "endpoint": None}, {"desired_state": "DELETED"}, {"endpoint": None},
+    {"phase": "ERROR", "endpoint": None},
 ])  # fmt: skip
 async def test_what_does_not_run_is_the_apis_to_answer(scene: Scene, ada: Person, columns: dict[str, object]) -> None:
     workspace = await scene.running(ada, **columns)
