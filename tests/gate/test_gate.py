@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -128,7 +129,7 @@ async def test_an_own_origin_opens_one_workspace_and_one_port_only(scene: Scene,
     {"phase": "STANDBY", "endpoint": None}, {"desired_state": "DELETED"}, {"endpoint": None},
     {"phase": "ERROR", "endpoint": None},
 ])  # fmt: skip
-async def test_what_does_not_run_is_the_apis_to_answer(scene: Scene, ada: Person, columns: dict[str, object]) -> None:
+async def test_what_does_not_run_is_the_apis_to_answer(scene: Scene, ada: Person, columns: dict[str, Any]) -> None:
     workspace = await scene.running(ada, **columns)
     assert await scene.is_sent_to_the_api(request(f"/w/{workspace}/", await session_headers(scene.pool, ada)))
 

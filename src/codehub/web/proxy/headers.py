@@ -79,6 +79,7 @@ def request_fields(fields: Fields, request: Request, route: Route) -> bytes:
     )
     if route.strip:
         out.append(b"x-forwarded-prefix: %b\r\n" % route.strip)
+    out += [b"%b: %b\r\n" % pair for pair in route.headers]
     out.append(b"\r\n")
     return b"".join(out)
 
