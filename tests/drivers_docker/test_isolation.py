@@ -13,6 +13,7 @@ import pytest
 from codehub.drivers.docker import DockerDriver, DockerOptions, Outbound
 from codehub.drivers.docker.options import WorkspaceImage
 from codehub.errors import ActionFailed
+from codehub.model.names import instance_name
 from codehub.model.observation import Life
 from codehub.model.workspace import ArchiveKey
 from tests.drivers_docker.conftest import FolderStore, Home, JobUrls, make_home
@@ -30,6 +31,7 @@ from tests.drivers_docker.surroundings import (
     own_address,
 )
 from tests.lab.docker import Lab
+from tests.support import eventually_async
 
 
 @dataclass
@@ -58,6 +60,26 @@ async def test_from_this_machine_a_workspace_is_reached(pair: Pair) -> None:
     for address, home in zip((pair.one, pair.two), pair.homes, strict=True):
         async with httpx.AsyncClient(trust_env=False) as client:
             assert (await client.get(f"http://{address}/")).text == str(home.id)
+
+
+async def test_from_this_machine_any_port_of_a_workspace_is_reached_and_from_no_neighbour(lab: Lab, pair: Pair) -> None:
+    """A forwarded port: whatever the user starts in there, at the address of the endpoint."""
+    host, _, _ = pair.one.partition(":")
+    for port in (81, 3128, 5000, 65535):
+        command = ["python3", "-m", "http.server", str(port)]
+        path = f"/containers/{instance_name(pair.homes[0].id)}/exec"
+        execution = lab.call("POST", path, {"Cmd": command}).raise_for_status().json()["Id"]
+        lab.call("POST", f"/exec/{execution}/start", {"Detach": True}).raise_for_status()
+        async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+            await eventually_async(lambda port=port: _serves(client, f"http://{host}:{port}/"), f"port {port} serves")
+        assert await fetch(pair.two, host, port) == "timeout"
+
+
+async def _serves(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(url)).status_code == 200
+    except httpx.ConnectError:
+        return False
 
 
 async def test_workspaces_do_not_reach_each_other(pair: Pair) -> None:

@@ -43,6 +43,10 @@ class Instances(Protocol):
 
     The endpoint of an instance that has ended is not given to the next one: whoever still holds it reaches nobody,
     rather than somebody else's workspace.
+
+    A port inside the instance is reached beside its endpoint: `HOST:PORT` at the same host, `unix:FOLDER/ide` by
+    `unix:FOLDER/ports`, where one says the port's number and a newline before anything else. Where there is no such
+    socket, ports are not forwarded. A port that nobody serves, or that is not for visitors, ends the connection.
     """
 
     async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:

@@ -1,7 +1,8 @@
 """Instances: IDEs as local processes that outlive us, adopted from their records and killed to the last process.
 
 An instance is reached over a unix socket that we bind, below a folder that only we can enter, under a name that is
-never used again: no address of an earlier instance can ever lead to another workspace.
+never used again: no address of an earlier instance can ever lead to another workspace. The socket `ports` beside it
+leads to the ports inside, where they are the workspace's own (network.py).
 """
 
 import asyncio
@@ -29,6 +30,8 @@ from codehub.model.workspace import WorkspaceId
 
 _RECORD = "instance.json"
 _READY = "ready"
+_IDE = "ide"
+_PORTS = "ports"
 _PROBE_SECONDS = 2.0
 _GLANCE_SECONDS = 0.3  # a listing does not wait for those that are getting ready
 _POLL_SECONDS = 0.02
@@ -167,13 +170,14 @@ class Instances:
             "{socket}": str(home.path / ".ide.sock"),
         }
         binds = [Bind(home.path, HOME, writable=True), *self._machine.base_binds(), *program.binds]
-        command = _filled(program, inside)
+        command = [*network.command(self._machine), *_filled(program, inside)]
+        sockets = self._layout.sockets_of(record.mark)
+        sockets.mkdir(mode=0o700)
         if network.has_way_out(self._machine):
-            out = self._layout.socket(f"{record.mark}-out")
+            out = sockets / "out"
             group = instance_name(workspace_id)
             self._machine.launch(network.way_out(self._machine, record, home.user, out, group))
             binds.append(network.bind(out))
-            command = [*network.command(self._machine.python), *command]
             environment |= network.environment()
         view = View(
             binds=binds,
@@ -192,7 +196,7 @@ class Instances:
                 plain_environment={**environment, "HOME": str(home.path)},
                 plain_folder=home.path,
                 resources=resources,
-                listen=_socket_of(self._layout, record),
+                listen=[sockets / name for name in (_IDE, *([_PORTS] if network.has_ports(self._machine) else []))],
                 cgroup=instance_name(workspace_id),
             )
         )
@@ -225,8 +229,7 @@ class Instances:
             groups.kill(name)
         if record is not None:
             record.tree(spared=_job_marks(self._layout, workspace_id)).kill()
-            for socket in self._layout.sockets.glob(f"{record.mark}*"):
-                socket.unlink()
+            remove_tree(self._layout.sockets_of(record.mark))
         if groups is not None:
             groups.remove(name)
         grave = self._layout.discard(self._layout.instance(workspace_id))
@@ -261,7 +264,7 @@ def _job_marks(layout: Layout, workspace_id: WorkspaceId) -> tuple[str, ...]:
 
 
 def _socket_of(layout: Layout, record: Record) -> Path:
-    return layout.socket(record.mark)
+    return layout.sockets_of(record.mark) / _IDE
 
 
 def _filled(program: Program, values: Mapping[str, str]) -> list[str]:

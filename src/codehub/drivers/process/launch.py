@@ -71,16 +71,14 @@ def write_record(path: Path) -> None:
     draft.replace(path)
 
 
-def listening(path: str | None, dialler: int | None) -> list[int]:
+def listening(path: str, dialler: int | None) -> int:
     """Only we can dial it, or also the user `dialler`."""
-    if path is None:
-        return []
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     if dialler is not None:
         os.chown(path, dialler, dialler)
     listener.listen(BACKLOG)
-    return [listener.detach()]
+    return listener.detach()
 
 
 def written(text: str | None) -> int:
@@ -138,8 +136,9 @@ def main() -> None:
     plan = json.load(sys.stdin)
     os.umask(0o077)
     output = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    wanted = [written(plan["input"]), output, output, *listening(plan["listen"], plan["dialler"])]
-    if plan["info"] is not None:  # after the listener, if there is one: bubblewrap is told its number
+    wanted = [written(plan["input"]), output, output]
+    wanted += [listening(path, plan["dialler"]) for path in plan["listen"]]
+    if plan["info"] is not None:  # after the listeners, if there are any: bubblewrap is told its number
         wanted.append(os.open(plan["info"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     reading, writing = os.pipe()
     pid = os.fork()

@@ -3,7 +3,7 @@
     homes/ws-ID-home/INCARNATION.UID/   a home; its name is its label, so both appear and go in one rename
     instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
     jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
-    sockets/                            what instances listen on, each under a name that is never used twice
+    sockets/TOKEN/                      what one instance listens on (ide, ports, out); no token is used twice
     trash/                              renamed here first, removed after; whatever is here counts for nothing
     locks/                              held for the moment of a change, so that two processes never do the same
 
@@ -52,7 +52,7 @@ class Layout:
 
     def prepare(self) -> None:
         """Make what is missing of a new folder; a folder in use is left as it is."""
-        if len(os.fsencode(self.socket("x" * _TOKEN_BYTES * 2 + "-out"))) > _SOCKET_PATH_BYTES:
+        if len(os.fsencode(self.sockets_of("x" * _TOKEN_BYTES * 2) / "ports")) > _SOCKET_PATH_BYTES:
             raise StartError(
                 f"The path {self.root} is too long for the sockets of workspaces.",
                 "Choose a shorter one with CODEHUB_DATA_DIR.",
@@ -93,7 +93,7 @@ class Layout:
     def job(self, op_id: OpId) -> Path:
         return self.jobs / job_name(op_id)
 
-    def socket(self, token: str) -> Path:
+    def sockets_of(self, token: str) -> Path:
         return self.sockets / token
 
     @contextmanager

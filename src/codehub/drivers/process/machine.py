@@ -28,7 +28,7 @@ NETWORKS = {
     "internet": "Workspaces reach the public internet by HTTP(S) through a proxy; this machine, private networks and"
     " metadata addresses are refused.",
     "host": "WARNING: workspaces share this machine's network (setting): they can reach every server on it, also those"
-    " that listen on 127.0.0.1 only, and the metadata address of a cloud.",
+    " that listen on 127.0.0.1 only, and the metadata address of a cloud. Their own ports cannot be forwarded.",
 }
 _LAUNCH_SECONDS = 30.0
 _FIRST_FREE = 3  # descriptors 0, 1 and 2 are the standard ones
@@ -63,12 +63,12 @@ class Launch:
     plain_environment: Mapping[str, str]
     plain_folder: Path
     resources: Resources = UNLIMITED
-    listen: Path | None = None
+    listen: Sequence[Path] = ()  # unix sockets, inherited as descriptors 3, 4, …
     input: str | None = None
     cgroup: str | None = None
     wait: bool = False
     name: str = ""  # of a second process of the same thing: goes before the names of its files
-    dialler: int | None = None  # as root: the user who may connect to `listen` too
+    dialler: int | None = None  # as root: the user who may connect to those in `listen` too
 
 
 class Machine:
@@ -133,6 +133,7 @@ class Machine:
         else:
             lines.append(f"WARNING: workspaces run without a sandbox, because {self.no_sandbox}.")
             lines.append("WARNING: they see this machine's files and processes, and reach every server on it.")
+            lines.append("Ports that they listen on cannot be forwarded: they are this machine's.")
         if self.is_root:
             lines.append("Each workspace runs under a user id of its own.")
         elif self.bwrap is None:
@@ -203,7 +204,7 @@ class Machine:
             raise ActionFailed(f"A process cannot be started: {words[-1] if words else 'it ended with an error'}.")
 
     def _plan(self, what: Launch) -> dict[str, object]:
-        descriptor = _FIRST_FREE + (what.listen is not None)
+        descriptor = _FIRST_FREE + len(what.listen)
         sources = sources_of(what.view)
         found = {source: str(launch.STAGE / str(number)) for number, source in enumerate(sources)}
         if self.bwrap is not None:
@@ -218,7 +219,7 @@ class Machine:
             "info": str(what.folder / f"{what.name}sandbox.json") if self.bwrap else None,
             "log": str(what.folder / "log"),
             "input": what.input,
-            "listen": str(what.listen) if what.listen else None,
+            "listen": [str(path) for path in what.listen],
             "dialler": what.dialler if self.is_root else None,
             "cgroups": [str(procs)] if procs else [],
             "stage": [str(source) for source in sources] if self.bwrap and self.is_root else [],

@@ -1,9 +1,13 @@
-"""How a workspace reaches the internet, and nothing of this machine.
+"""How a workspace reaches the internet, and nothing of this machine; and how its own ports are reached.
 
 A workspace always has a network namespace of its own (unless the setting says `host`), with nothing in it but its own
 loopback. With `internet` a second, smaller sandbox stands beside it: it has the machine's network and no files, and
 runs an HTTP proxy that dials public addresses only (inside/egress.py). The two share one unix socket; inside the
-workspace a port on its loopback leads there (inside/outward.py), and HTTP_PROXY and its like name that port.
+workspace a port on its loopback leads there (inside/beside.py), and HTTP_PROXY and its like name that port.
+
+The other way round, a visitor reaches a port of the workspace's loopback over a unix socket that is called `ports` and
+lies beside the one of the IDE (inside/beside.py). There is none where the loopback is this machine's: without a sandbox
+and with `host` that socket would lead to every server that trusts 127.0.0.1.
 
 Why not a user-mode network (slirp4netns, pasta)? Those connect from the machine's own network: its servers, its
 neighbours and the metadata address would all be reached. What a proxy costs: only programs that know HTTP proxies get
@@ -18,12 +22,18 @@ from codehub.drivers.process.records import Record
 from codehub.drivers.process.sandbox import Bind, View
 
 PORT = 3128
+PORTS_DESCRIPTOR = 4  # after the socket of the IDE
 _SOCKET = "/run/codehub/outward"
 _TMP_BYTES = 16 << 20
 
 
 def has_way_out(machine: Machine) -> bool:
     return machine.bwrap is not None and machine.options.network == "internet"
+
+
+def has_ports(machine: Machine) -> bool:
+    """Whether a workspace has a loopback of its own."""
+    return machine.bwrap is not None and machine.options.network != "host"
 
 
 def way_out(machine: Machine, record: Record, user: int, socket: Path, cgroup: str) -> Launch:
@@ -38,7 +48,7 @@ def way_out(machine: Machine, record: Record, user: int, socket: Path, cgroup: s
         etc=machine.etc_files(network=True),
     )
     return Launch(
-        folder=record.folder, mark=record.mark, view=view, user=user, listen=socket, dialler=user, name="egress-",
+        folder=record.folder, mark=record.mark, view=view, user=user, listen=[socket], dialler=user, name="egress-",
         cgroup=cgroup, plain=[], plain_environment={}, plain_folder=record.folder,
     )  # fmt: skip
 
@@ -47,9 +57,11 @@ def bind(socket: Path) -> Bind:
     return Bind(socket, _SOCKET)
 
 
-def command(python: Path) -> list[str]:
+def command(machine: Machine) -> list[str]:
     """Goes before the command of the IDE."""
-    return [str(python), "-I", "-B", f"{INSIDE}/outward.py", str(PORT), _SOCKET]
+    words = ["--out", str(PORT), _SOCKET] if has_way_out(machine) else []
+    words += ["--ports", str(PORTS_DESCRIPTOR)] if has_ports(machine) else []
+    return [str(machine.python), "-I", "-B", f"{INSIDE}/beside.py", *words] if words else []
 
 
 def environment() -> Mapping[str, str]:

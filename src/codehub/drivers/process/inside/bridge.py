@@ -13,6 +13,8 @@ import sys
 INHERITED = 3
 _CHUNK_BYTES = 1 << 18
 
+_connected: set["asyncio.Task[None] | None"] = set()  # nobody else holds a half-closed one: it would be garbage
+
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while chunk := await reader.read(_CHUNK_BYTES):
@@ -22,6 +24,7 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def connect(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    _connected.add(asyncio.current_task())
     with contextlib.suppress(OSError):
         ide_reader, ide_writer = await asyncio.open_unix_connection(path, limit=_CHUNK_BYTES)
         try:
@@ -33,6 +36,7 @@ async def connect(path: str, reader: asyncio.StreamReader, writer: asyncio.Strea
         finally:
             ide_writer.close()
     writer.close()
+    _connected.discard(asyncio.current_task())
 
 
 async def main(path: str, command: list[str]) -> int:

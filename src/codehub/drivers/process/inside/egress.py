@@ -189,9 +189,13 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, poli
 async def main(policy: Policy) -> None:
     free, leash = asyncio.Semaphore(_MOST_CONNECTIONS), Leash()
 
+    served: set[asyncio.Task[None] | None] = set()  # nobody else holds a half-closed one: it would be garbage
+
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.add(asyncio.current_task())
         async with free:
             await serve(reader, writer, policy, leash)
+        served.discard(asyncio.current_task())
 
     listener = socket.socket(fileno=INHERITED)
     await asyncio.start_unix_server(one, sock=listener, limit=_HEAD_BYTES)
