@@ -6,6 +6,7 @@ Each listener that must not be reached is first seen to be reachable from the ma
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 import pytest
@@ -70,14 +71,14 @@ async def test_from_this_machine_any_port_of_a_workspace_is_reached_and_from_no_
         path = f"/containers/{instance_name(pair.homes[0].id)}/exec"
         execution = lab.call("POST", path, {"Cmd": command}).raise_for_status().json()["Id"]
         lab.call("POST", f"/exec/{execution}/start", {"Detach": True}).raise_for_status()
-        async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
-            await eventually_async(lambda port=port: _serves(client, f"http://{host}:{port}/"), f"port {port} serves")
+        await eventually_async(partial(_serves, f"http://{host}:{port}/"), f"port {port} serves")
         assert await fetch(pair.two, host, port) == "timeout"
 
 
-async def _serves(client: httpx.AsyncClient, url: str) -> bool:
+async def _serves(url: str) -> bool:
     try:
-        return (await client.get(url)).status_code == 200
+        async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
+            return (await client.get(url)).status_code == 200
     except httpx.ConnectError:
         return False
 

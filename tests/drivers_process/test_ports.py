@@ -51,10 +51,13 @@ async def workspace(world: World) -> AsyncIterator[Workspace]:
     workspace = await world.start()
     workspace.request("PUT", "/files/server.py", PROGRAM.encode())
     workspace.run("setsid python3 server.py > /dev/null 2>&1 &")
-    for port in (SERVER, FLOOD):
-        eventually(lambda port=port: not workspace.run(f"bash -c 'echo > /dev/tcp/127.0.0.1/{port}' 2>&1"), "it serves")
+    eventually(lambda: all(_serves(workspace, port) for port in (SERVER, FLOOD)), "they serve")
     yield workspace
     await world.driver.instances.remove(workspace.id)
+
+
+def _serves(workspace: Workspace, port: int) -> bool:
+    return not workspace.run(f"bash -c 'echo > /dev/tcp/127.0.0.1/{port}' 2>&1")
 
 
 def ports_of(workspace: Workspace) -> Path:
@@ -223,7 +226,7 @@ async def test_there_is_one_without_a_way_out() -> None:
     world = World(Options(root=folder / "w", network="none"))
     workspace = await world.start()
     workspace.run(f"setsid python3 -m http.server {WAY_OUT} --bind 127.0.0.1 > /dev/null 2>&1 &")
-    eventually(lambda: not workspace.run(f"bash -c 'echo > /dev/tcp/127.0.0.1/{WAY_OUT}' 2>&1"), "it serves")
+    eventually(lambda: _serves(workspace, WAY_OUT), "it serves")
     with asking(workspace, f"{WAY_OUT}\nGET / HTTP/1.0\r\n\r\n".encode()) as connection:
         assert received(connection).startswith(b"HTTP/1.0 200 ")
     await world.close()
