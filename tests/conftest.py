@@ -32,7 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # These use the machine itself (containers, user ids, processes that are killed) and take turns in one worker, so that
 # none meets another; all other tests run beside them.
-_ONE_WORKER = ("contract", "crash", "drivers_docker", "drivers_process", "embedded", "cli", "storage_job")
+_ONE_WORKER = ("contract", "crash", "drivers_docker", "drivers_process", "embedded", "cli", "storage_job", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
