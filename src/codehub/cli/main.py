@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from codehub import __version__
+from codehub.cli import adopt, gc, images, login, output, tokens, users, ws_state
+from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
-from codehub.cli import gc, images, login, output, tokens, users, ws_state
 from codehub.cli.exits import Exit, exit_code_of
 from codehub.cli.options import Json
 from codehub.errors import CodeHubError, SettingsError, StartError
@@ -154,6 +155,9 @@ for _name, _command in (
     ("images", images.images),
     ("gc", gc.gc),
     ("doctor", doctoring.doctor),
+    ("backup", backing_up.backup),
+    ("restore", backing_up.restore),
+    ("adopt", adopt.adopt),
 ):
     app.command(name=_name)(_command)
 

@@ -7,7 +7,7 @@ unescaped `@`. So the text is only looked at, never shown.
 import re
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codehub.errors import StartError
 
@@ -61,6 +61,18 @@ _CAUSES = (
         "Start it, or correct the host and the port in the database URL.",
     ),
 )
+
+
+def apart(database_url: str) -> tuple[str, str | None]:
+    """The connection without its password, and the password: for programs, whose arguments everybody can read."""
+    try:
+        parts = conninfo_to_dict(database_url)
+    except psycopg.ProgrammingError:
+        raise _not_a_url() from None
+    password = parts.pop("password", None)
+    if parts.pop("sslpassword", None):
+        raise StartError("A TLS key with a password of its own cannot be used for this.", "Use one without.")
+    return make_conninfo("", **parts), None if password is None else str(password)
 
 
 def connect_error(database_url: str, error: psycopg.Error) -> StartError:

@@ -81,6 +81,11 @@ def newest_version() -> str:
     return _revision(ScriptDirectory(str(MIGRATIONS)), NEWEST)
 
 
+def knows(version: str) -> bool:
+    """Whether a database at that revision can be brought up to this code's."""
+    return version in [revision.revision for revision in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]
+
+
 def _revision(script: ScriptDirectory, name: str) -> str:
     revision = script.get_revision(name)
     assert revision is not None

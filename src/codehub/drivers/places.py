@@ -24,6 +24,12 @@ def installation(data_dir: Path) -> str:
     return _read(path)
 
 
+def known_installation(data_dir: Path) -> str | None:
+    """The name, if one was drawn already."""
+    path = data_dir / _INSTALLATION
+    return _read(path) if path.exists() else None
+
+
 def knows_store(data_dir: Path, url: str) -> bool:
     path = data_dir / _STORE
     return path.exists() and _read(path) == url

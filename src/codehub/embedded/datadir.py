@@ -27,6 +27,10 @@ _SECRET_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _OURS = ("lock", "secrets", "postgres")
 
 
+class InUse(StartError):
+    """Another CodeHub runs on the data directory."""
+
+
 def default_data_dir() -> Path:
     """`~/.codehub`; for root a place that the servers' account can reach, since no one else may enter root's home."""
     if os.geteuid() == 0:
@@ -148,7 +152,7 @@ def _take_lock(path: Path) -> int:
     except BlockingIOError:
         holder = _holder_of(lock)
         os.close(lock)
-        raise StartError(
+        raise InUse(
             f"Another CodeHub is already running on {path}{holder}.",
             "Use that one, stop it first, or choose another folder with CODEHUB_DATA_DIR.",
         ) from None

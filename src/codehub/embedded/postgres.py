@@ -140,6 +140,20 @@ async def _ensure_database(host: Host, password: str) -> None:
         ) from error
 
 
+def url_at(data_dir: Path) -> str:
+    """The database of the CodeHub that runs on this folder; for whoever may read its secrets."""
+    path = data_dir / "secrets" / "postgres-password"
+    try:
+        password = path.read_text().strip()
+    except (OSError, ValueError) as error:
+        raise StartError(f"{path} cannot be read: {error}.", "Run this as the user that CodeHub runs as.") from error
+    return _url_of(data_dir / "run", password, DATABASE)
+
+
 def _url(host: Host, password: str, database: str) -> str:
-    folder = quote(os.fsencode(host.data.run), safe="")
+    return _url_of(host.data.run, password, database)
+
+
+def _url_of(sockets: Path, password: str, database: str) -> str:
+    folder = quote(os.fsencode(sockets), safe="")
     return f"postgresql://{cluster.SUPERUSER}:{quote(password, safe='')}@/{database}?host={folder}"

