@@ -1,11 +1,13 @@
 """GET /workspaces of 50 for 64 connections, beside a FastAPI handler that only returns a constant of the same size.
 
-Each is one real uvicorn process, set up in the same way; the load is this process. Rounds alternate. The peer answers
-with bytes that it has ready: no database, no login, no encoding. A second peer returns the same as a Python value and
-leaves the encoding to FastAPI, which is what one would write first.
+Each is one real uvicorn process, set up in the same way; the load is this process. Rounds alternate. The peer returns
+a Python value and leaves the encoding to FastAPI, which is what one would write first. A second, harder one answers
+with bytes that it has ready: no database, no login, no encoding. All connections ask for the list of one user, whose
+reads are shared (db/sharing.py); `64-users` is with a user, a token and a list for each connection.
 """
 
 import asyncio
+import itertools
 import json
 import multiprocessing
 import os
@@ -14,7 +16,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +39,7 @@ from codehub.web.context import Context
 from codehub.web.server import listen, serve
 
 CONNECTIONS, SECONDS, ROUNDS, WORKSPACES = 64, 4.0, 5, 50
-SECRET = "bench"  # of a token
-USER = "00000000-0000-0000-0000-000000000001"
+SECRETS = [f"bench-{number}" for number in range(CONNECTIONS)]  # of tokens, each of a user's own
 
 FILL = """
 INSERT INTO workspaces (id, owner_user_id, name, description, image_ref, instance_backend, storage_backend,
@@ -47,7 +48,7 @@ SELECT id, owner, 'workspace ' || n, 'what it is for', 'code-server', 'docker', 
        600, 1800, 'RUNNING', 'RUNNING', jsonb_object_agg(key, jsonb_build_object(
            'status', true, 'reason', 'ContainerRunning', 'message', 'It is there and answers.',
            'last_transition_time', '2026-01-02T03:04:05.678901+00:00'))
-FROM (SELECT n, gen_random_uuid() AS id, %s::uuid AS owner FROM generate_series(1, %s) AS n) AS made
+FROM (SELECT n, gen_random_uuid() AS id, users.id AS owner FROM users, generate_series(1, %s) AS n) AS made
 CROSS JOIN unnest(ARRAY['storage.volume_ready', 'storage.archive_ready', 'infra.container_ready', 'policy.healthy'])
     AS key
 GROUP BY n, id, owner
@@ -110,11 +111,8 @@ def process(target: object, *arguments: object, **more: object) -> Iterator[Serv
         child.join(20)
 
 
-REQUEST = f"GET /api/v1/workspaces HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {SECRET}\r\n\r\n".encode()
-
-
-async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    writer.write(REQUEST)
+async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str) -> bytes:
+    writer.write(f"GET /api/v1/workspaces HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {secret}\r\n\r\n".encode())
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200"), head
     length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -124,56 +122,61 @@ async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> byt
 async def body_of(port: int) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     try:
-        return await one(reader, writer)
+        return await one(reader, writer, SECRETS[0])
     finally:
         writer.close()
 
 
-async def load(port: int) -> tuple[float, float]:
+async def load(port: int, secrets: Sequence[str]) -> tuple[float, float]:
     """Requests per second, and the 99th percentile in milliseconds."""
     until = time.perf_counter() + SECONDS
     took: list[float] = []
 
-    async def client() -> None:
+    async def client(secret: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         while (started := time.perf_counter()) < until:
-            await one(reader, writer)
+            await one(reader, writer, secret)
             took.append(time.perf_counter() - started)
         writer.close()
 
-    await asyncio.gather(*(client() for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(client(secrets[number % len(secrets)]) for number in range(CONNECTIONS)))
     took.sort()
     return len(took) / SECONDS, took[int(len(took) * 0.99)] * 1000
 
 
 async def fill(conn: Connection) -> None:
-    await conn.execute("INSERT INTO users (id, username) VALUES (%s, 'bench')", [USER])
-    await conn.execute(
-        "INSERT INTO tokens (id, user_id, name, token_hash, scope) VALUES (gen_random_uuid(), %s, 'b', %s, 'read')",
-        [USER, hash_of(SECRET)],
-    )
+    for secret in SECRETS:
+        await conn.execute(
+            "WITH made AS (INSERT INTO users (id, username) VALUES (gen_random_uuid(), %s) RETURNING id)"
+            " INSERT INTO tokens (id, user_id, name, token_hash, scope)"
+            " SELECT gen_random_uuid(), id, 'b', %s, 'read' FROM made",
+            [secret, hash_of(secret)],
+        )
 
 
-async def measure(servers: dict[str, Served]) -> None:
-    rates: dict[str, list[float]] = {name: [] for name in servers}
-    slowest: dict[str, list[float]] = {name: [] for name in servers}
-    cpu: dict[str, list[float]] = {name: [] for name in servers}
-    for server in servers.values():
-        await load(server.port)  # warm
+async def measure(asked: dict[str, tuple[Served, Sequence[str]]]) -> None:
+    rates: dict[str, list[float]] = {name: [] for name in asked}
+    slowest: dict[str, list[float]] = {name: [] for name in asked}
+    cpu: dict[str, list[float]] = {name: [] for name in asked}
+    for server, secrets in asked.values():
+        await load(server.port, secrets)  # warm
     for _ in range(ROUNDS):
-        for name, server in servers.items():
+        for name, (server, secrets) in asked.items():
             before = server.cpu_seconds()
-            rate, p99 = await load(server.port)
+            rate, p99 = await load(server.port, secrets)
             rates[name].append(rate)
             slowest[name].append(p99)
             cpu[name].append((server.cpu_seconds() - before) / (rate * SECONDS) * 1000)
     report(
         "api",
         [
-            Figure("workspaces-of-50", "requests/s", rates["api"], rates["constant"]),
-            Figure("workspaces-of-50-p99", "ms", slowest["api"], slowest["constant"]),
-            Figure("workspaces-of-50-cpu", "ms/request", cpu["api"], cpu["constant"]),
-            Figure("workspaces-of-50-beside-a-value", "requests/s", rates["api"], rates["value"]),
+            figure
+            for ours, peer in itertools.product(("one-user", "64-users"), ("value", "ready-bytes"))
+            for figure in (
+                Figure(f"{ours}-beside-{peer}", "requests/s", rates[ours], rates[peer]),
+                Figure(f"{ours}-beside-{peer}-p99", "ms", slowest[ours], slowest[peer]),
+                Figure(f"{ours}-beside-{peer}-cpu", "ms/request", cpu[ours], cpu[peer]),
+            )
         ],
     )
 
@@ -188,15 +191,22 @@ def bench(folder: Path) -> None:
                 async with open_pool(servers.database_url, Role.API) as pool, connection(pool) as conn:
                     await fill(conn)
                 async with await psycopg.AsyncConnection.connect(servers.database_url, autocommit=True) as owner:
-                    await owner.execute(FILL, [USER, WORKSPACES])
+                    await owner.execute(FILL, [WORKSPACES])
                 with process(api, servers.database_url, servers.redis_url) as ours:
                     body = await body_of(ours.port)
                     sys.stdout.write(f"{len(body)} bytes, {len(json.loads(body)['items'])} workspaces\n")
                     with (
-                        process(constant, body, encoded=True) as theirs,
+                        process(constant, body, encoded=True) as ready,
                         process(constant, body, encoded=False) as value,
                     ):
-                        await measure({"api": ours, "constant": theirs, "value": value})
+                        await measure(
+                            {
+                                "one-user": (ours, SECRETS[:1]),
+                                "64-users": (ours, SECRETS),
+                                "ready-bytes": (ready, SECRETS),
+                                "value": (value, SECRETS),
+                            }
+                        )
 
         uvloop.run(run())
 

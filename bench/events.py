@@ -46,7 +46,6 @@ from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
 from codehub.services.sessions import hash_of, new_secret
 from codehub.services.workspaces.showing import encoded
-from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import open_redis
 from codehub.signals.events import RedisEvents
 from codehub.web.app import create_app
@@ -67,7 +66,6 @@ peer_router = APIRouter()
 @peer_router.get("/peer")
 async def peer_events(actor: CurrentActor, context: InContext) -> StreamingResponse:
     """A subscription and a read of its own for everything."""
-    terms = Terms.of(context.settings, context.images, context.default_backend)
 
     async def told() -> AsyncIterator[bytes]:
         # Of one user alone: the peer hears nothing that is not its own.
@@ -78,7 +76,7 @@ async def peer_events(actor: CurrentActor, context: InContext) -> StreamingRespo
                 ids = [which for _, which, _ in await live.stamps(conn, [actor.user_id])]
                 all_shown = await listing.by_ids(conn, ids)
             for shown in all_shown.values():
-                yield event("workspace_updated", encoded(shown, terms.retention).json)
+                yield event("workspace_updated", encoded(shown, context.terms.retention).json)
             yield HEARTBEAT
             async for message in channels.listen():
                 if message["type"] != "message":
@@ -86,7 +84,7 @@ async def peer_events(actor: CurrentActor, context: InContext) -> StreamingRespo
                 async with connection(context.pool) as conn:
                     found = await listing.by_id(conn, json.loads(message["data"])["id"])
                 assert found is not None
-                yield event("workspace_updated", encoded(found, terms.retention).json)
+                yield event("workspace_updated", encoded(found, context.terms.retention).json)
 
     return StreamingResponse(told(), media_type="text/event-stream")
 

@@ -7,23 +7,28 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
+import psycopg
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 
+from codehub.config import Settings
 from codehub.db import migrate
+from codehub.db.pool import Connection, Pool, Role, open_pool
 from codehub.embedded import DataDir, EmbeddedServers
+from codehub.signals.connect import Redis, open_redis
 from tests.support import Databases, short_folder
 
 # The ordinary run is the same every time, so a failure is a change's fault; EXAMPLES=100000 searches new ground.
 _searching = "EXAMPLES" in os.environ
-settings.register_profile(
+hypothesis.settings.register_profile(
     "codehub",
     max_examples=int(os.environ.get("EXAMPLES", "1000")),
     deadline=None,
     derandomize=not _searching,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("codehub")
+hypothesis.settings.load_profile("codehub")
 
 
 # Whoever starts the tests in the background may have them ignore Ctrl-C, and with them every program that they start.
@@ -99,3 +104,31 @@ def database(databases: Databases, migrated_template: str) -> Iterator[str]:
     """A database at the newest version, of the test's own."""
     with databases.one(migrated_template) as url:
         yield url
+
+
+@pytest.fixture
+async def owner(database: str) -> AsyncIterator[Connection]:
+    """A connection as the tables' owner, for arranging and looking; every statement commits."""
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture
+async def pool(database: str) -> AsyncIterator[Pool]:
+    """As the service layer has one."""
+    async with open_pool(database, Role.API) as pool:
+        yield pool
+
+
+@pytest.fixture
+async def redis(server_redis: str) -> AsyncIterator[Redis]:
+    """An empty one: tests run one after the other."""
+    async with open_redis(server_redis) as client:
+        await client.flushall()
+        yield client
+        await client.flushall()
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings.load()

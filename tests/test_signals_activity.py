@@ -1,6 +1,5 @@
 """Activity in Redis: visits move forward, go only when they were not renewed, and are never lost silently."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -13,14 +12,6 @@ from codehub.signals.connect import Redis, open_redis
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 123457, tzinfo=UTC)
 A, B, C = (WorkspaceId(UUID(int=number)) for number in (10, 11, 12))
-
-
-@pytest.fixture
-async def redis(server_redis: str) -> AsyncIterator[Redis]:
-    async with open_redis(server_redis) as client:
-        await client.flushall()
-        yield client
-        await client.flushall()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,14 +12,6 @@ from codehub.signals.events import DELETED, Event, RedisEvents
 from codehub.signals.timers import ORPHANS, RedisTimers
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 123457, tzinfo=UTC)
-
-
-@pytest.fixture
-async def redis(server_redis: str) -> AsyncIterator[Redis]:
-    async with open_redis(server_redis) as client:
-        await client.flushall()
-        yield client
-        await client.flushall()
 
 
 async def test_a_timer_that_runs_is_left_alone(redis: Redis) -> None:

@@ -6,32 +6,14 @@ import httpx
 import pytest
 
 from codehub.config import Settings
-from codehub.db.pool import Pool, Role, open_pool
+from codehub.db.pool import Pool
 from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
-from codehub.signals.connect import Redis, open_redis
+from codehub.signals.connect import Redis
 from codehub.web.app import create_app
 from codehub.web.context import Context
 
 BASE_URL = "http://codehub.test"
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    async with open_pool(database, Role.API) as pool:
-        yield pool
-
-
-@pytest.fixture
-async def redis(server_redis: str) -> AsyncIterator[Redis]:
-    async with open_redis(server_redis) as client:
-        await client.flushdb()
-        yield client
-
-
-@pytest.fixture
-def settings() -> Settings:
-    return Settings.load()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Users: made and changed by administrators, never without one of them left, out at once when disabled."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import httpx
@@ -39,13 +38,6 @@ async def root(pool: Pool) -> Person:
 async def as_root(client: httpx.AsyncClient, pool: Pool, root: Person) -> httpx.AsyncClient:
     client.headers.update(await session_headers(pool, root))
     return client
-
-
-@pytest.fixture
-async def owner(database: str) -> AsyncIterator[Connection]:
-    """A connection as the tables' owner, for arranging workspaces."""
-    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as conn:
-        yield conn
 
 
 async def status_of(client: httpx.AsyncClient, headers: dict[str, str]) -> int:

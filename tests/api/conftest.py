@@ -3,16 +3,15 @@
 from collections.abc import AsyncIterator
 
 import httpx
-import psycopg
 import pytest
 
 from codehub.config import Settings
-from codehub.db.pool import Connection, Pool, Role, open_pool
+from codehub.db.pool import Pool
 from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
 from codehub.services.actors import UserRole
 from codehub.services.workspaces.terms import Terms
-from codehub.signals.connect import Redis, open_redis
+from codehub.signals.connect import Redis
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from tests.accounts.people import Person, add_person, token_headers
@@ -20,31 +19,6 @@ from tests.api.caller import Caller
 
 BASE_URL = "http://codehub.test"
 IMAGES = {InstanceBackend.PROCESS: ["ide", "jupyterlab"], InstanceBackend.DOCKER: ["ide"]}
-
-
-@pytest.fixture
-async def owner(database: str) -> AsyncIterator[Connection]:
-    """A connection as the tables' owner, for arranging and looking; every statement commits."""
-    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    async with open_pool(database, Role.API) as pool:
-        yield pool
-
-
-@pytest.fixture
-async def redis(server_redis: str) -> AsyncIterator[Redis]:
-    async with open_redis(server_redis) as client:
-        await client.flushdb()
-        yield client
-
-
-@pytest.fixture
-def settings() -> Settings:
-    return Settings.load()
 
 
 @pytest.fixture

@@ -8,13 +8,6 @@ from codehub.db.pool import Connection, Role
 
 
 @pytest.fixture
-async def owner(database: str) -> AsyncIterator[Connection]:
-    """A connection as the tables' owner, for arranging and looking; every statement commits."""
-    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
 async def api(database: str) -> AsyncIterator[Connection]:
     async with await connect_as(database, Role.API) as conn:
         yield conn

@@ -1,3 +1,3 @@
-from tests.coordinator.conftest import owner, records, redis
+from tests.coordinator.conftest import records
 
-__all__ = ["owner", "records", "redis"]
+__all__ = ["records"]

@@ -46,9 +46,12 @@ class Filter:
     """What a list shows. Without an owner it is everybody's."""
 
     owner: UserId | None = None
-    phases: Sequence[Phase] = ()
+    phases: tuple[Phase, ...] = ()
     text: str = ""  # somewhere in the name or the description
     deleted: bool = False
+
+
+PageKey = tuple[Filter, Place | None, int]  # with how many rows at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,11 @@ def containing(text: str) -> str:
     return f"%{escaped}%"
 
 
-async def page(conn: Connection, asked: Filter, after: Place | None, limit: int) -> Sequence[Version]:
-    """Which rows to show; `by_ids` says what they hold."""
-    query, arguments = page_query(asked, after, limit)
-    cursor = await conn.execute(query, arguments)
-    return [
-        Version(WorkspaceId(identity), stamp, created_at) for identity, stamp, created_at in await cursor.fetchall()
-    ]
+async def pages(conn: Connection, asked: Sequence[PageKey]) -> dict[PageKey, Sequence[Version]]:
+    """Which rows to show on each; `by_ids` says what they hold. One round trip, however many they are."""
+    async with conn.pipeline():
+        cursors = [await conn.execute(*page_query(*each)) for each in asked]
+    return {key: [Version(*row) for row in await cursor.fetchall()] for key, cursor in zip(asked, cursors, strict=True)}
 
 
 async def by_ids(conn: Connection, ids: Sequence[WorkspaceId]) -> dict[WorkspaceId, ShownWorkspace]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -29,6 +29,7 @@ class Pool(AsyncConnectionPool[Connection]):
     """A pool whose transactions may have to end in time."""
 
     answer_seconds: float | None = None
+    shared: dict[object, Any]  # of sharing.py
 
 
 # Attempts to reconnect are spaced 1, 2, 4 … s; giving up early lets the next request start over at once, so that a
@@ -108,7 +109,7 @@ async def open_pool(
             "tcp_user_timeout": 60_000,
         },
     )
-    pool.answer_seconds = timeouts.answer
+    pool.answer_seconds, pool.shared = timeouts.answer, {}
     async with pool:
         yield pool
 

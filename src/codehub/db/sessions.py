@@ -50,10 +50,9 @@ RETURNING id
 _ALIVE = "s.expires_at > now() AND s.last_seen_at > now() - %(idle)s"
 
 FIND = f"""
-SELECT s.id AS credential_id, u.id AS user_id, u.username, u.role::text, 'write' AS scope,
-       s.last_seen_at < now() - interval '1 minute' AS stale
+SELECT s.token_hash, s.id, u.id, u.username, u.role::text, 'write', s.last_seen_at < now() - interval '1 minute'
 FROM sessions s JOIN users u ON u.id = s.user_id
-WHERE s.token_hash = %(hash)s AND {_ALIVE} AND u.disabled_at IS NULL
+WHERE s.token_hash = ANY(%(hashes)s) AND {_ALIVE} AND u.disabled_at IS NULL
 """  # noqa: S608 - constants
 
 TOUCH = "UPDATE sessions SET last_seen_at = now() WHERE id = %s AND last_seen_at < now() - interval '1 minute'"
@@ -98,11 +97,15 @@ async def insert(
     return identity
 
 
-async def find(conn: Connection, token_hash: bytes, idle: timedelta) -> Holder | None:
-    """Whose it is; None when it has ended, never was, or its user may not log in."""
-    async with conn.cursor(row_factory=class_row(Holder)) as cursor:
-        await cursor.execute(FIND, {"hash": token_hash, "idle": idle})
-        return await cursor.fetchone()
+async def find(conn: Connection, asked: Sequence[tuple[bytes, timedelta]]) -> dict[tuple[bytes, timedelta], Holder]:
+    """Whose they are, by hash and how long one may idle; without those that have ended, never were, or whose user may
+    not log in."""
+    found: dict[tuple[bytes, timedelta], Holder] = {}
+    for idle in {idle for _, idle in asked}:  # one, except while processes with other settings share a database
+        hashes = [token_hash for token_hash, its_idle in asked if its_idle == idle]
+        rows = await (await conn.execute(FIND, {"hashes": hashes, "idle": idle})).fetchall()
+        found |= {(token_hash, idle): Holder(*row) for token_hash, *row in rows}
+    return found
 
 
 async def touch(conn: Connection, session: UUID) -> None:

@@ -34,10 +34,10 @@ RETURNING id, name, scope::text, created_at, expires_at, last_used_at
 """
 
 FIND = f"""
-SELECT t.id AS credential_id, u.id AS user_id, u.username, u.role::text, t.scope::text,
-       t.last_used_at IS NULL OR t.last_used_at < now() - interval '1 minute' AS stale
+SELECT t.token_hash, t.id, u.id, u.username, u.role::text, t.scope::text,
+       t.last_used_at IS NULL OR t.last_used_at < now() - interval '1 minute'
 FROM tokens t JOIN users u ON u.id = t.user_id
-WHERE t.token_hash = %(hash)s AND {_ALIVE} AND u.disabled_at IS NULL
+WHERE t.token_hash = ANY(%s) AND {_ALIVE} AND u.disabled_at IS NULL
 """  # noqa: S608 - constants
 
 TOUCH = """
@@ -92,11 +92,10 @@ async def insert(
     return row
 
 
-async def find(conn: Connection, token_hash: bytes) -> Holder | None:
-    """Whose it is; None when it has ended, never was, or its user may not log in."""
-    async with conn.cursor(row_factory=class_row(Holder)) as cursor:
-        await cursor.execute(FIND, {"hash": token_hash})
-        return await cursor.fetchone()
+async def find(conn: Connection, hashes: Sequence[bytes]) -> dict[bytes, Holder]:
+    """Whose they are; without those that have ended, never were, or whose user may not log in."""
+    rows = await (await conn.execute(FIND, [list(hashes)])).fetchall()
+    return {token_hash: Holder(*row) for token_hash, *row in rows}
 
 
 async def touch(conn: Connection, token: UUID) -> None:

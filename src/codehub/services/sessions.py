@@ -13,8 +13,9 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.db import accounts, sessions, tokens, visits
-from codehub.db.pool import Connection, Pool, connection, read
+from codehub.db.pool import Connection, Pool, connection
 from codehub.db.sessions import Holder, SessionRow
+from codehub.db.sharing import read_shared
 from codehub.errors import NotFound, NotLoggedIn
 from codehub.model.workspace import UserId
 from codehub.services import audit
@@ -73,9 +74,9 @@ async def authenticate(
 
 async def _holder(pool: Pool, config: AccountConfig, secret: str, kind: ActorKind) -> Holder | None:
     if kind is ActorKind.TOKEN:
-        holder = await read(pool, lambda conn: tokens.find(conn, hash_of(secret)))
+        holder = await read_shared(pool, tokens.find, hash_of(secret))
     else:
-        holder = await read(pool, lambda conn: sessions.find(conn, hash_of(secret), idle_of(config)))
+        holder = await read_shared(pool, sessions.find, (hash_of(secret), idle_of(config)))
     if holder is not None and holder.stale:
         touch = tokens.touch if kind is ActorKind.TOKEN else sessions.touch
         async with connection(pool) as conn:

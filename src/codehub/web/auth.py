@@ -16,13 +16,14 @@ from starlette.requests import HTTPConnection
 
 from codehub.services import sessions
 from codehub.services.actors import Actor
-from codehub.web.context import InContext
+from codehub.web.context import of
 from codehub.web.cookies import session_of
 from codehub.web.csrf import SAFE_METHODS, check_same_origin, client_address, is_secure
 
 
-async def current_actor(connection: HTTPConnection, context: InContext) -> Actor:
+async def current_actor(connection: HTTPConnection) -> Actor:
     """Who asks. Raises NotLoggedIn, or NotAllowed for what the credential cannot be used for."""
+    context = of(connection)
     config = context.settings.accounts
     token = bearer_of(connection)
     session = session_of(connection, secure=is_secure(connection, config)) if token is None else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 from fastapi import Depends
@@ -10,10 +11,12 @@ from starlette.requests import HTTPConnection
 from codehub.config import Settings
 from codehub.db.pool import Pool
 from codehub.model.workspace import InstanceBackend
+from codehub.services.workspaces.reading import Shelf
+from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import Redis
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """Connections and settings. `images` says which names for image_ref each backend can start now."""
 
@@ -23,10 +26,23 @@ class Context:
     images: Callable[[], Mapping[InstanceBackend, Sequence[str]]]
     default_backend: InstanceBackend
 
+    @cached_property
+    def terms(self) -> Terms:
+        return Terms.of(self.settings, self.images, self.default_backend)
 
-async def context_of(connection: HTTPConnection) -> Context:  # not sync: that would be a thread's turn
+    @cached_property
+    def shelf(self) -> Shelf:
+        """One for the whole application."""
+        return Shelf(self.pool, self.terms.retention)
+
+
+def of(connection: HTTPConnection) -> Context:
     context: Context = connection.app.state.context
     return context
+
+
+async def context_of(connection: HTTPConnection) -> Context:  # not sync: that would be a thread's turn
+    return of(connection)
 
 
 InContext = Annotated[Context, Depends(context_of)]

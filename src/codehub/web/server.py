@@ -6,6 +6,7 @@ are the caller's: this server only ever stops when it is told to.
 
 import asyncio
 import errno
+import gc
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,8 @@ async def serve(app: FastAPI, listener: socket.socket, limits: Limits | None = N
         proxy_headers=False,  # web/csrf.py believes configured proxies; uvicorn would believe any local program
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
+    gc.collect()
+    gc.freeze()  # what is there by now stays; looking through it again and again would hold every request up
     server = _QuietServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:

@@ -13,11 +13,10 @@ from codehub.db.listing import Filter
 from codehub.errors import Invalid
 from codehub.model.workspace import UserId
 from codehub.services import administering
-from codehub.services.workspaces import reading
 from codehub.web.api import schemas
 from codehub.web.api.answers import errors
 from codehub.web.api.cursors import cursor_of, place_of
-from codehub.web.api.workspaces import Cursor, Deleted, InTerms, Limit, OnShelf, Phases, Text, page_answer, place
+from codehub.web.api.workspaces import Cursor, Deleted, Limit, Phases, Text, page_answer, place
 from codehub.web.auth import AdminActor
 from codehub.web.context import InContext
 
@@ -28,8 +27,6 @@ router = APIRouter(prefix="/admin", tags=["administration"])
 async def list_everybodys_workspaces(
     _actor: AdminActor,
     context: InContext,
-    terms: InTerms,
-    shelf: OnShelf,
     *,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -40,15 +37,15 @@ async def list_everybodys_workspaces(
 ) -> Response:
     """Everybody's workspaces, newest first."""
     whose = None if owner is None else UserId(owner)
-    asked = Filter(owner=whose, phases=phase or (), text=q or "", deleted=deleted)
-    found = await reading.page(context.pool, terms, shelf, asked, after=place(cursor), limit=limit)
+    asked = Filter(owner=whose, phases=tuple(phase or ()), text=q or "", deleted=deleted)
+    found = await context.shelf.page(asked, after=place(cursor), limit=limit)
     return await page_answer(context, found)
 
 
 @router.get("/limits")
-async def limits(actor: AdminActor, context: InContext, terms: InTerms) -> schemas.Limits:
+async def limits(actor: AdminActor, context: InContext) -> schemas.Limits:
     """How many workspaces run, in all and by user, and how many may."""
-    found = await administering.limits_in_use(context.pool, terms.quota, actor)
+    found = await administering.limits_in_use(context.pool, context.terms.quota, actor)
     return schemas.Limits(
         total=schemas.QuotaInUse(running=found.total, limit=found.quota.total),
         per_user_limit=found.quota.per_user,

@@ -1,13 +1,13 @@
 """Workspaces: /workspaces and everything below it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.routing import APIRoute
 from pydantic_core import to_json
-from starlette.requests import HTTPConnection
 
 from codehub.db.history import HistoryLine, HistoryPlace
 from codehub.db.listing import Filter, Place
@@ -15,15 +15,13 @@ from codehub.model.workspace import Phase, WorkspaceId
 from codehub.services.workspaces import changing, creating, deleting, keeping_awake, logs, reading, recovering
 from codehub.services.workspaces.changing import Changes
 from codehub.services.workspaces.creating import Blueprint
-from codehub.services.workspaces.reading import Shelf
 from codehub.services.workspaces.showing import Encoded, Progress
-from codehub.services.workspaces.terms import Terms
 from codehub.signals.progress import read_progress
 from codehub.web.api import schemas
 from codehub.web.api.answers import Responses, errors
 from codehub.web.api.cursors import cursor_of, numbered_place_of, place_of
-from codehub.web.auth import CurrentActor, WritingActor
-from codehub.web.context import Context, InContext
+from codehub.web.auth import CurrentActor, WritingActor, current_actor
+from codehub.web.context import Context, InContext, of
 
 router = APIRouter(tags=["workspaces"])
 
@@ -43,29 +41,9 @@ def _shows(status: int, description: str, *statuses: int) -> Responses:
     return {status: {"description": description, "headers": _ETAG}, **errors(404, *statuses)}
 
 
-async def terms_of(context: InContext) -> Terms:
-    return Terms.of(context.settings, context.images, context.default_backend)
-
-
-async def shelf_of(connection: HTTPConnection) -> Shelf:
-    """One for the whole application."""
-    state = connection.app.state
-    if not hasattr(state, "shelf"):
-        state.shelf = Shelf()
-    shelf: Shelf = state.shelf
-    return shelf
-
-
-InTerms = Annotated[Terms, Depends(terms_of)]
-OnShelf = Annotated[Shelf, Depends(shelf_of)]
-
-
-@router.get("/workspaces", response_model=schemas.Workspaces)
 async def list_workspaces(
     actor: CurrentActor,
     context: InContext,
-    terms: InTerms,
-    shelf: OnShelf,
     *,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -74,9 +52,28 @@ async def list_workspaces(
     deleted: Deleted = False,
 ) -> Response:
     """Your workspaces, newest first."""
-    asked = Filter(owner=actor.user_id, phases=phase or (), text=q or "", deleted=deleted)
-    found = await reading.page(context.pool, terms, shelf, asked, after=place(cursor), limit=limit)
+    asked = Filter(owner=actor.user_id, phases=tuple(phase or ()), text=q or "", deleted=deleted)
+    found = await context.shelf.page(asked, after=place(cursor), limit=limit)
     return await page_answer(context, found)
+
+
+class _PlainRoute(APIRoute):
+    """Asked without parameters, as it mostly is, there is nothing to take apart, which is most of the work."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        with_parameters = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            if request.scope["query_string"]:
+                return await with_parameters(request)
+            return await list_workspaces(await current_actor(request), of(request))
+
+        return answer
+
+
+router.add_api_route(
+    "/workspaces", list_workspaces, response_model=schemas.Workspaces, route_class_override=_PlainRoute
+)
 
 
 @router.post(
@@ -85,13 +82,11 @@ async def list_workspaces(
     response_model=schemas.Workspace,
     responses={**_shows(201, "Made; the coordinator takes it from here.", 409, 410, 429)},
 )
-async def create_workspace(
-    given: schemas.NewWorkspace, actor: WritingActor, context: InContext, terms: InTerms
-) -> Response:
+async def create_workspace(given: schemas.NewWorkspace, actor: WritingActor, context: InContext) -> Response:
     """Make a workspace. With `from_archive` it begins with the newest archive of another one of yours."""
     source = None if given.from_archive is None else WorkspaceId(given.from_archive)
     blueprint = Blueprint(**given.model_dump(exclude={"from_archive"}), from_archive=source)
-    made = await creating.create(context.pool, terms, actor, blueprint)
+    made = await creating.create(context.pool, context.terms, actor, blueprint)
     answer = await object_answer(context, made, status=201)
     answer.headers["Location"] = f"/api/v1/workspaces/{made.id}"
     return answer
@@ -102,9 +97,11 @@ async def create_workspace(
     response_model=schemas.Workspace,
     responses={**_shows(200, "The workspace.")},
 )
-async def get_workspace(workspace_id: UUID, actor: CurrentActor, context: InContext, terms: InTerms) -> Response:
+async def get_workspace(workspace_id: UUID, actor: CurrentActor, context: InContext) -> Response:
     """One workspace; one that is deleted, too."""
-    return await object_answer(context, await reading.one(context.pool, terms, actor, WorkspaceId(workspace_id)))
+    return await object_answer(
+        context, await reading.one(context.pool, context.terms, actor, WorkspaceId(workspace_id))
+    )
 
 
 @router.patch(
@@ -117,13 +114,14 @@ async def change_workspace(
     given: schemas.WorkspaceChange,
     actor: WritingActor,
     context: InContext,
-    terms: InTerms,
     *,
     if_match: IfMatch = None,
 ) -> Response:
     """Change its names, image or TTLs, or what is wanted of it: RUNNING starts, STANDBY stops, ARCHIVED archives it."""
     changes = Changes(given=frozenset(given.model_fields_set), **given.model_dump())
-    shown = await changing.update(context.pool, terms, actor, WorkspaceId(workspace_id), changes, if_match=if_match)
+    shown = await changing.update(
+        context.pool, context.terms, actor, WorkspaceId(workspace_id), changes, if_match=if_match
+    )
     return await object_answer(context, shown)
 
 
@@ -137,7 +135,6 @@ async def delete_workspace(
     workspace_id: UUID,
     actor: WritingActor,
     context: InContext,
-    terms: InTerms,
     *,
     purge: Annotated[bool, Query(description="Keep nothing of it: no archive is made, none is kept.")] = False,
     confirm: Annotated[bool, Query(description="Also when a home that cannot be archived is lost by it.")] = False,
@@ -150,7 +147,7 @@ async def delete_workspace(
     """
     identity = WorkspaceId(workspace_id)
     shown = await deleting.delete(
-        context.pool, terms, actor, identity, purge=purge, confirmed=confirm, if_match=if_match
+        context.pool, context.terms, actor, identity, purge=purge, confirmed=confirm, if_match=if_match
     )
     return await object_answer(context, shown, status=202)
 
@@ -160,9 +157,11 @@ async def delete_workspace(
     response_model=schemas.Workspace,
     responses={**_shows(200, "The workspace, archived.", 409, 410)},
 )
-async def undelete_workspace(workspace_id: UUID, actor: WritingActor, context: InContext, terms: InTerms) -> Response:
+async def undelete_workspace(workspace_id: UUID, actor: WritingActor, context: InContext) -> Response:
     """Take a deletion back, while its archive is kept (`undelete_until`)."""
-    return await object_answer(context, await deleting.undelete(context.pool, terms, actor, WorkspaceId(workspace_id)))
+    return await object_answer(
+        context, await deleting.undelete(context.pool, context.terms, actor, WorkspaceId(workspace_id))
+    )
 
 
 @router.post(
@@ -174,13 +173,12 @@ async def recover_workspace(
     workspace_id: UUID,
     actor: WritingActor,
     context: InContext,
-    terms: InTerms,
     given: schemas.Recovery | None = None,
 ) -> Response:
     """Leave ERROR. Without a body the error is only cleared and the workspace looked at again."""
     asked = given or schemas.Recovery()
     shown = await recovering.recover(
-        context.pool, terms, actor, WorkspaceId(workspace_id), asked.source, forced=asked.forced
+        context.pool, context.terms, actor, WorkspaceId(workspace_id), asked.source, forced=asked.forced
     )
     return await object_answer(context, shown)
 
@@ -191,11 +189,11 @@ async def recover_workspace(
     responses={**_shows(200, "The workspace; `next_transition` says when it will stop.", 409)},
 )
 async def keep_workspace_awake(
-    workspace_id: UUID, given: schemas.KeepAwake, actor: WritingActor, context: InContext, terms: InTerms
+    workspace_id: UUID, given: schemas.KeepAwake, actor: WritingActor, context: InContext
 ) -> Response:
     """Do not stop it for being idle, for at most a day from now; 0 hours end that."""
     lasting = timedelta(hours=given.hours)
-    shown = await keeping_awake.keep_awake(context.pool, terms, actor, WorkspaceId(workspace_id), lasting)
+    shown = await keeping_awake.keep_awake(context.pool, context.terms, actor, WorkspaceId(workspace_id), lasting)
     return await object_answer(context, shown)
 
 
@@ -229,7 +227,7 @@ def place(cursor: str | None) -> Place | None:
 async def page_answer(context: Context, found: reading.Page) -> Response:
     """A page of objects, put together from what each is already."""
     following = None if found.next is None else cursor_of(found.next.created_at, found.next.id)
-    items = b",".join(await _with_progress(context, found.items))
+    items = b",".join(await _with_progress(context, found.items)) if found.busy else found.json
     return raw_answer(b'{"items":[%b],"next_cursor":%b}' % (items, to_json(following)))
 
 
