@@ -9,22 +9,20 @@ It is in one of these states; `check` ends whatever takes too long in any of the
 import asyncio
 import socket
 import struct
+from collections.abc import Awaitable
 from enum import Enum, auto
-from inspect import isawaitable
-
-import structlog
 
 from codehub.web import forwarded
 from codehub.web.proxy import answers
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.framing import Body, request_body, response_body
-from codehub.web.proxy.headers import is_own_origin, request_bytes, response_fields
+from codehub.web.proxy.headers import request_fields, response_fields, sent_target
 from codehub.web.proxy.heads import BadHead, Fields, RequestHead, ResponseHead, read_request
 from codehub.web.proxy.ports import Decision, Refusal, Request, Route
+from codehub.web.proxy.reaching import admitted, reach
+from codehub.web.proxy.requests import request_of
 from codehub.web.proxy.tunnel import Tunnel
 from codehub.web.proxy.upstream import Upstream, Visitor
-
-log = structlog.get_logger(__name__)
 
 _REPLAYABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
@@ -54,10 +52,12 @@ class Client(asyncio.Protocol, Visitor):
         "_has_answered",
         "_has_ended",
         "_head",
+        "_here",
         "_is_last",
         "_is_trusted",
         "_known",
         "_route",
+        "_sent",
         "_state",
         "_stuck",
         "_task",
@@ -85,7 +85,9 @@ class Client(asyncio.Protocol, Visitor):
         self._can_write = True
         self._stuck = (0, 0.0)
         self._deadline: float | None = None
+        self._sent: tuple[Fields | None, Route | None, bytes] = (None, None, b"")  # what the last request became
         self._address = ""
+        self._here = b""
         self._counted: str | None = None
         self._is_trusted = False
 
@@ -95,6 +97,8 @@ class Client(asyncio.Protocol, Visitor):
         engine, limits = self._engine, self._engine.limits
         self.transport = transport
         peer = transport.get_extra_info("peername")
+        name = transport.get_extra_info("sockname")
+        self._here = b"%b:%d" % (name[0].encode(), name[1]) if isinstance(name, tuple) else b"localhost"
         self._address = (forwarded.address(peer[0]) if peer else None) or ""
         self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
         engine.clients.add(self)
@@ -152,138 +156,86 @@ class Client(asyncio.Protocol, Visitor):
     def _read_head(self, data: bytes) -> None:
         limits = self._engine.limits
         end = data.find(b"\r\n\r\n", 0, limits.head_bytes)
+        if len(data) > limits.target_bytes and data.find(b"\r\n", 0, limits.target_bytes) < 0:
+            self._refuse(BadHead("The target of the request is too long.", 414))
+            return
         if end < 0:
-            if b"\r\n" not in data[: limits.target_bytes] and len(data) > limits.target_bytes:
-                self._refuse(BadHead("The target of the request is too long.", 414))
-            elif len(data) >= limits.head_bytes:
+            if len(data) >= limits.head_bytes:
                 self._refuse(BadHead("The head of the request is too large.", 431))
-            else:
-                if not self._buffer:
-                    self._deadline = self._engine.now() + limits.head_seconds
-                self._buffer = data
+                return
+            if not self._buffer:
+                self._deadline = self._engine.now() + limits.head_seconds
+            self._buffer = data
             return
         try:
             head = read_request(data[:end], self._known)
         except BadHead as bad:
             self._refuse(bad)
             return
-        if len(head.target) > limits.target_bytes:
-            self._refuse(BadHead("The target of the request is too long.", 414))
-            return
         self._buffer = data[end + 4 :]
         self._begin(head)
 
     def _begin(self, head: RequestHead) -> None:
+        engine = self._engine
         self._deadline = None
         self._has_answered = False
         self._head = head
-        self._body = request_body(head.fields)
-        self._is_last = head.minor == 0 or b"close" in head.fields.connection
-        self.request = request = self._request_of(head)
+        fields = head.fields
+        self._body = request_body(fields) if fields.length or fields.is_chunked else None
+        self._is_last = head.minor == 0 or b"close" in fields.connection
+        request = self.request = request_of(
+            head, self._address, self._here, is_tls=engine.is_tls, trusted=engine.trusted if self._is_trusted else None
+        )
         self._state = _State.DECIDING
         if head.method in _REFUSED_METHODS:
             self._answer(answers.BAD_METHOD)
-        elif head.fields.expect not in (b"", b"100-continue"):
+        elif fields.expect and fields.expect != b"100-continue":
             self._answer(answers.BAD_EXPECT)
         else:
-            decision = self._engine.gate.route(request)
-            if isinstance(decision, Route):
-                self._go(decision)
-            elif isinstance(decision, Refusal):
-                self._answer(decision)
-            else:
-                self._task = self._engine.loop.create_task(self._ask(decision))
+            self._go(engine.gate.route(request))
 
-    def _request_of(self, head: RequestHead) -> Request:
-        fields = head.fields
-        host, peer, is_secure = fields.host, self._address, self._engine.is_tls
-        if host is None:
-            name = self.transport.get_extra_info("sockname")
-            host = b"%b:%d" % (name[0].encode(), name[1])
-        if self._is_trusted:
-            said = {name: value.decode("latin-1") for name, value in fields.pairs if name.startswith(b"x-forwarded-")}
-            hops = [value.decode("latin-1") for name, value in fields.pairs if name == b"x-forwarded-for"]
-            peer = forwarded.client_of(peer, hops, self._engine.trusted) or peer
-            host = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1") or host
-            is_secure = (
-                forwarded.last(said.get(b"x-forwarded-proto")) or ("https" if is_secure else "http")
-            ) == "https"
-        is_upgrade = (
-            fields.upgrade == b"websocket"
-            and b"upgrade" in fields.connection
-            and head.method == b"GET"
-            and head.minor == 1
-            and self._body is None
-        )
-        return Request(head.method, head.target, fields.pairs, host, peer, is_secure, is_upgrade)
-
-    async def _ask(self, decision: object) -> None:
-        """What the gate must ask others for."""
-        assert isawaitable(decision)
-        try:
-            decided: Decision = await decision
-        except Exception:
-            log.exception("the gate failed")
-            decided = answers.FAILED
-        self._task = None
-        if isinstance(decided, Route):
-            self._go(decided)
-        else:
-            self._answer(decided)
-
-    def _go(self, route: Route) -> None:
-        engine, request = self._engine, self.request
-        if request.is_upgrade and route.workspace is not None and not is_own_origin(request):
-            self._answer(answers.CROSS_ORIGIN)
-            return
-        self._route = route
-        route.open.add(self)
-        now = route.used_at = engine.now()
-        upstream = engine.pool.take(route.key, now, replayable=self._is_replayable())
-        if upstream is not None:
-            self._send(upstream)
-        else:
-            self._task = engine.loop.create_task(self._connect(route))
-
-    async def _connect(self, route: Route, *, is_second: bool = False) -> None:
-        engine = self._engine
-        try:
-            upstream = await engine.connect(route)
-        except OSError as error:
-            log.info("an upstream cannot be reached", address=route.address, reason=str(error) or "no answer in time")
-        else:
-            self._task = None
-            self._send(upstream)
-            return
-        self._leave_route()
-        decision: Decision | object = answers.UNREACHABLE
-        if not is_second:
-            decision = engine.gate.failed(route, self.request)
-            if isawaitable(decision):
-                decision = await decision
+    def _go(self, decision: Decision | Awaitable[Decision]) -> None:
+        """At once where nothing has to be waited for."""
         if isinstance(decision, Route):
-            self._route = decision
-            decision.open.add(self)
-            await self._connect(decision, is_second=True)
-        else:
-            assert isinstance(decision, Refusal)
-            self._task = None
+            decision = admitted(decision, self.request)
+        if isinstance(decision, Refusal):
             self._answer(decision)
+            return
+        if isinstance(decision, Route):
+            upstream = self._engine.pool.take(decision.key, self._engine.now(), replayable=self._is_replayable())
+            if upstream is not None:
+                decision.open.add(self)
+                self._send(decision, upstream)
+                return
+        self._task = self._engine.loop.create_task(self._reach(decision))
 
-    def _send(self, upstream: Upstream) -> None:
-        head, route = self._head, self._route
+    async def _reach(self, decision: Decision | Awaitable[Decision]) -> None:
+        reached = await reach(self._engine, decision, self.request, self)
+        self._task = None
+        if isinstance(reached, Refusal):
+            self._answer(reached)
+        else:
+            self._send(*reached)
+
+    def _send(self, route: Route, upstream: Upstream) -> None:
+        head = self._head
         assert head is not None
-        assert route is not None
-        self._upstream = upstream
+        self._route, self._upstream = route, upstream
         self._state = _State.EXCHANGE
+        route.used_at = self._engine.now()
+        fields = head.fields
+        if self._sent[0] is not fields or self._sent[1] is not route:
+            self._sent = (fields, route, request_fields(fields, self.request, route))
         if not self._can_write:
             upstream.pause()
-        upstream.begin(self, request_bytes(head, self.request, route))
-        if self._body is not None and not self._body.done:
+        target = sent_target(head.target, route) if route.strip else head.target
+        upstream.begin(self, b"%b %b HTTP/1.1\r\n%b" % (head.method, target, self._sent[2]))
+        if self._body is not None:
             if self._buffer:
                 data, self._buffer = self._buffer, b""
                 self._send_body(data)
-            self._deadline = self._engine.now() + self._engine.limits.body_seconds
+            else:
+                self._deadline = self._engine.now() + self._engine.limits.body_seconds
             self._read(True)
 
     def _send_body(self, data: bytes) -> None:
@@ -391,8 +343,9 @@ class Client(asyncio.Protocol, Visitor):
         assert route is not None
         self._upstream = None
         if self._is_replayable():
+            self._leave_route()
             self._state = _State.DECIDING
-            self._task = self._engine.loop.create_task(self._connect(route))
+            self._task = self._engine.loop.create_task(self._reach(route))
         else:
             self.failed(answers.NO_ANSWER)
 

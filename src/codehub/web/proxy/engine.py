@@ -8,7 +8,7 @@ from typing import Protocol
 from codehub.web.forwarded import Networks
 from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.pool import Pool
-from codehub.web.proxy.ports import Gate, Route
+from codehub.web.proxy.ports import Gate
 from codehub.web.proxy.upstream import Upstream
 
 
@@ -57,23 +57,6 @@ class Engine:
             self._per_address[address] -= 1
             if not self._per_address[address]:
                 del self._per_address[address]
-
-    async def connect(self, route: Route) -> Upstream:
-        """A new connection to where the route leads; OSError or TimeoutError if there is none to be had."""
-        limits = self.limits
-
-        def made() -> Upstream:
-            return Upstream(route.key, self.pool, limits.head_bytes, limits.write_bytes)
-
-        async with asyncio.timeout(limits.connect_seconds):
-            if route.address.startswith("unix:"):
-                _, upstream = await self.loop.create_unix_connection(made, route.address.removeprefix("unix:"))
-                if route.port is not None:
-                    upstream.transport.write(b"%d\n" % route.port)
-            else:
-                host, _, port = route.address.rpartition(":")
-                _, upstream = await self.loop.create_connection(made, host.strip("[]"), int(port))
-        return upstream
 
     def sweep(self) -> None:
         """Everything whose time is over, once a second: cheaper than a timer for each."""

@@ -6,115 +6,117 @@ origin or for the connection. The API process gets credentials, and its answers 
 """
 
 from codehub.web.cookies import OURS
-from codehub.web.proxy.heads import Fields, RequestHead, ResponseHead
+from codehub.web.proxy.heads import Fields, ResponseHead
+from codehub.web.proxy.names import (
+    CREDENTIALS,
+    HOP,
+    NOT_A_WORKSPACES,
+    NOT_ON_A_SHARED_ORIGIN,
+    USUAL_OPTIONS,
+    WEBSOCKET,
+    WRITTEN_ANEW,
+    is_claim,
+    is_trailer,
+)
 from codehub.web.proxy.ports import Request, Route
 
-_HOP = frozenset(
-    b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te transfer-encoding upgrade "
-    b"http2-settings".split()
-)
-_WRITTEN_ANEW = frozenset(b"host content-length".split())
-_CLAIMS = frozenset(b"forwarded x-real-ip".split())  # and x-forwarded-*, x-codehub-*
-_WEBSOCKET = b"sec-websocket-"
-# Of the connection, or of more than the workspace: its registrable domain, other ports, everything that is stored.
-_NOT_A_WORKSPACES = frozenset(
-    b"alt-svc clear-site-data nel report-to strict-transport-security set-login public-key-pins".split()
-)
-_NOT_ON_A_SHARED_ORIGIN = _NOT_A_WORKSPACES | frozenset(
-    b"service-worker-allowed origin-agent-cluster accept-ch critical-ch reporting-endpoints speculation-rules".split()
-)
-# Fields that say where a message goes, how long it is, who sent it: never after the fact.
-_NO_TRAILERS = (
-    _HOP
-    | _WRITTEN_ANEW
-    | _CLAIMS
-    | _NOT_ON_A_SHARED_ORIGIN
-    | frozenset(
-        b"authorization cookie set-cookie location trailer content-type content-encoding content-range cache-control "
-        b"expect range vary www-authenticate".split()
-    )
-)
 _OURS = frozenset(name.encode().lower() for name in OURS)
 _RESERVED = (b"codehub_", b"__host-codehub_", b"__secure-codehub_")
 
 
-def request_bytes(head: RequestHead, request: Request, route: Route) -> bytes:
-    """The head to send to the route's upstream."""
-    target = head.target
-    if route.strip:
-        target = target[len(route.strip) :]
-        if not target.startswith(b"/"):
-            target = b"/" + target
-    return b"%b %b HTTP/1.1\r\n%b" % (head.method, target, request_fields(head.fields, request, route))
+def sent_target(target: bytes, route: Route) -> bytes:
+    """The path and query as the other end knows them."""
+    if not route.strip:
+        return target
+    target = target[len(route.strip) :]
+    return target if target.startswith(b"/") else b"/" + target
 
 
 def request_fields(fields: Fields, request: Request, route: Route) -> bytes:
     """The fields to send, and the empty line."""
     is_workspace = route.workspace is not None
-    dropped = _HOP.union(fields.connection) if fields.connection else _HOP
+    named = _named(fields)
     out = [b"host: %b\r\n" % request.host]
-    for name, value in fields.pairs:
-        if name in dropped or name in _WRITTEN_ANEW or _is_claim(name):
-            continue
-        if is_workspace:
-            if name == b"authorization":
-                continue
-            if name == b"cookie":
-                value = _without_ours(value)  # noqa: PLW2901
-                if not value:
-                    continue
-        elif name.startswith(_WEBSOCKET):
-            continue
-        out.append(b"%b: %b\r\n" % (name, value))
+    for pair, line in zip(fields.pairs, fields.lines, strict=True):
+        if line is None:
+            line = _to_workspace(pair) if is_workspace else _to_api(pair)  # noqa: PLW2901
+        if line is not None and not (named and pair[0] in named):
+            out.append(line)
     if fields.is_chunked:
         out.append(b"transfer-encoding: chunked\r\n")
     elif fields.length is not None:
         out.append(b"content-length: %d\r\n" % fields.length)
     if request.is_upgrade and is_workspace:
         out.append(b"connection: Upgrade\r\nupgrade: websocket\r\n")
-    scheme = b"https" if request.is_secure else b"http"
     out.append(
         b"x-forwarded-for: %b\r\nx-forwarded-host: %b\r\nx-forwarded-proto: %b\r\n"
-        % (request.peer.encode(), request.host, scheme)
+        % (request.peer.encode(), request.host, b"https" if request.is_secure else b"http")
     )
     if route.strip:
         out.append(b"x-forwarded-prefix: %b\r\n" % route.strip)
-    out += [b"%b: %b\r\n" % pair for pair in route.headers]
+    out += map(_line, route.headers)
     out.append(b"\r\n")
     return b"".join(out)
+
+
+def _to_workspace(pair: tuple[bytes, bytes]) -> bytes | None:
+    """A field of a request that is not simply passed on."""
+    name, value = pair
+    if name == b"cookie":
+        value = _without_ours(value)
+        return b"cookie: %b\r\n" % value if value else None
+    return None if name in HOP or name in WRITTEN_ANEW or name in CREDENTIALS or is_claim(name) else _line(pair)
+
+
+def _to_api(pair: tuple[bytes, bytes]) -> bytes | None:
+    """It has no WebSockets, and gets what people log in with."""
+    name = pair[0]
+    return None if name in HOP or name in WRITTEN_ANEW or name.startswith(WEBSOCKET) or is_claim(name) else _line(pair)
+
+
+def _line(pair: tuple[bytes, bytes]) -> bytes:
+    return b"%b: %b\r\n" % pair
 
 
 def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes:
     """The fields to answer with; what frames the body and ends the head is the caller's to add."""
     fields = head.fields
-    dropped = _HOP.union(fields.connection) if fields.connection else _HOP
-    if route.workspace is not None:
-        return _from_workspace(fields, request, route, dropped)
-    return b"".join(
-        [b"%b: %b\r\n" % pair for pair in fields.pairs if pair[0] not in dropped and pair[0] not in _WRITTEN_ANEW]
-    )
-
-
-def _from_workspace(fields: Fields, request: Request, route: Route, dropped: frozenset[bytes]) -> bytes:
+    named = _named(fields)
     out = []
-    refused = _NOT_ON_A_SHARED_ORIGIN if route.strip else _NOT_A_WORKSPACES
-    for name, value in fields.pairs:
-        if name in dropped or name in refused or name in _WRITTEN_ANEW or name.startswith(b"x-codehub-"):
-            continue
+    for pair, line in zip(fields.pairs, fields.lines, strict=True):
+        if line is None:
+            line = _from_upstream(pair, request, route)  # noqa: PLW2901
+        if line is not None and not (named and pair[0] in named):
+            out.append(line)
+    return b"".join(out)
+
+
+def _from_upstream(pair: tuple[bytes, bytes], request: Request, route: Route) -> bytes | None:
+    """A field of a response that is not simply passed on: as it is, in other words, or not at all."""
+    name, value = pair
+    if name in HOP or name in WRITTEN_ANEW:
+        return None
+    if route.workspace is not None:
+        if name in (NOT_ON_A_SHARED_ORIGIN if route.strip else NOT_A_WORKSPACES) or name.startswith(b"x-codehub-"):
+            return None
         if name == b"set-cookie":
             cookie = confined(value, route)
-            if cookie is None:
-                continue
-            value = cookie  # noqa: PLW2901
-        elif name == b"location" and route.strip:
-            value = located(value, request, route)  # noqa: PLW2901
-        out.append(b"%b: %b\r\n" % (name, value))
-    return b"".join(out)
+            return None if cookie is None else b"set-cookie: %b\r\n" % cookie
+        if name == b"location" and route.strip:
+            value = located(value, request, route)
+    return _line((name, value))
+
+
+def _named(fields: Fields) -> frozenset[bytes]:
+    """Fields that the Connection field says are of this connection only, beside those that are so anyway."""
+    if not fields.connection or USUAL_OPTIONS.issuperset(fields.connection):
+        return frozenset()
+    return frozenset(fields.connection)
 
 
 def trailers(pairs: list[tuple[bytes, bytes]]) -> bytes:
     """Those that may come after a body."""
-    return b"".join([b"%b: %b\r\n" % pair for pair in pairs if pair[0] not in _NO_TRAILERS and not _is_claim(pair[0])])
+    return b"".join([_line(pair) for pair in pairs if is_trailer(pair[0])])
 
 
 def confined(cookie: bytes, route: Route) -> bytes | None:
@@ -190,9 +192,3 @@ def _without_ours(cookies: bytes) -> bytes:
 
 def _is_ours(name: bytes) -> bool:
     return name in _OURS or name.startswith(_RESERVED)
-
-
-def _is_claim(name: bytes) -> bool:
-    if b"_" in name:  # some servers take both for the same
-        name = name.replace(b"_", b"-")
-    return name in _CLAIMS or name.startswith((b"x-forwarded-", b"x-codehub-"))

@@ -5,16 +5,22 @@ colon, control characters, lengths given twice or beside a transfer coding, codi
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
-_CONTROLS = bytes([*range(9), 11, 12, *range(14, 32), 127])  # CR and LF are counted, a tab is a blank
+from codehub.web.proxy.names import is_plain
+
+_NO_TEXT = bytes([*range(9), *range(10, 32), 127])  # a tab is a blank
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_REQUEST_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~]+) HTTP/1\.([01])")
+_VISIBLE = bytes(range(33, 127))
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([\t -~\x80-\xff]*))?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _HOST = re.compile(rb"(?:[0-9A-Za-z._~%!$&'()*+,;=\-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 MAX_FIELDS = 128
+_MAX_METHOD = 32
+_SECRET = (b"authorization", b"cookie", b"set-cookie")  # not kept for longer than they are needed
+_MAX_KNOWN, _MAX_KNOWN_STATUS, _MAX_KNOWN_BYTES = 4096, 64, 256  # of lines that were read before
 
 
 class BadHead(Exception):
@@ -30,6 +36,7 @@ class Fields:
     """The fields of a head; names in lower case, in the order they came."""
 
     pairs: list[tuple[bytes, bytes]]
+    lines: list[bytes | None]  # each of them as it is sent on; None where that must be thought about
     length: int | None = None  # of the body, where the head says so
     is_chunked: bool = False
     connection: tuple[bytes, ...] = ()  # what the Connection field names, in lower case
@@ -58,19 +65,9 @@ class ResponseHead:
     fields: Fields
 
 
-# The usual names need no check; nobody can add to this.
-_USUAL = (
-    "accept accept-encoding accept-language accept-ranges access-control-allow-origin age alt-svc authorization "
-    "cache-control connection content-disposition content-encoding content-length content-range "
-    "content-security-policy content-type cookie cross-origin-opener-policy date dnt etag expect expires forwarded "
-    "host if-match if-modified-since if-none-match if-range keep-alive last-modified link location origin pragma "
-    "priority range referer referrer-policy sec-ch-ua sec-ch-ua-mobile sec-ch-ua-platform sec-fetch-dest "
-    "sec-fetch-mode sec-fetch-site sec-fetch-user sec-websocket-accept sec-websocket-extensions sec-websocket-key "
-    "sec-websocket-protocol sec-websocket-version server set-cookie strict-transport-security te trailer "
-    "transfer-encoding upgrade upgrade-insecure-requests user-agent vary x-content-type-options x-forwarded-for "
-    "x-forwarded-host x-forwarded-proto x-frame-options x-real-ip x-requested-with"
-)
-_KNOWN = {spelling: spelling.lower() for spelling in (_USUAL + " " + _USUAL.title()).encode().split()}
+Handler = Callable[[Fields, bytes], None]
+_KNOWN: dict[bytes, tuple[tuple[bytes, bytes], bytes | None, Handler | None]] = {}  # lines are much repeated
+_KNOWN_STATUS: dict[bytes, tuple[int, bytes, int]] = {}
 
 
 def read_request(head: bytes, known: dict[bytes, Fields] | None = None) -> RequestHead:
@@ -79,71 +76,93 @@ def read_request(head: bytes, known: dict[bytes, Fields] | None = None) -> Reque
     `known` holds blocks of fields that were read before: browsers repeat theirs, and the same bytes mean the same.
     """
     line, _, block = head.partition(b"\r\n")
-    matched = _REQUEST_LINE.fullmatch(line)
-    if matched is None:
+    try:
+        method, target, version = line.split(b" ")
+    except ValueError:
+        raise BadHead("The request line is not one of HTTP/1.1.") from None
+    if (
+        (version != b"HTTP/1.1" and version != b"HTTP/1.0")  # noqa: PLR1714  quicker
+        or not target
+        or target.translate(None, _VISIBLE)
+        or not 0 < len(method) <= _MAX_METHOD
+        or method.translate(None, _TOKEN)
+    ):
         raise BadHead("The request line is not one of HTTP/1.1.")
-    method, target, minor = matched.groups()
+    minor = version[7] - 48
     fields = known.get(block) if known is not None else None
     if fields is None:
         fields = read_fields(block)
         if known is not None:
             known.clear()
             known[block] = fields
-    if minor == b"1":
+    if minor:
         if fields.host is None:
             raise BadHead("The request has no Host.")
     elif fields.is_chunked:
         raise BadHead("HTTP/1.0 has no transfer codings.")
     if target[0] != 47 or b"#" in target:  # 47 is "/"
         target = _origin_form(method, target, fields)
-    return RequestHead(method, target, 1 if minor == b"1" else 0, fields)
+    return RequestHead(method, target, minor, fields)
 
 
 def read_response(head: bytes) -> ResponseHead:
     """A response's head, without the empty line that ends it."""
     line, _, block = head.partition(b"\r\n")
+    known = _KNOWN_STATUS.get(line)
+    if known is None:
+        known = _read_status(line)
+    try:
+        return ResponseHead(*known, read_fields(block))
+    except BadHead as bad:
+        raise BadHead(str(bad), 502) from None
+
+
+def _read_status(line: bytes) -> tuple[int, bytes, int]:
     matched = _STATUS_LINE.fullmatch(line)
     if matched is None:
         raise BadHead("The status line is not one of HTTP/1.1.", 502)
-    minor, status, _ = matched.groups()
-    try:
-        return ResponseHead(int(status), line[9:], 1 if minor == b"1" else 0, read_fields(block))
-    except BadHead as bad:
-        raise BadHead(str(bad), 502) from None
+    minor, status, reason = matched.groups()
+    read = (int(status), b"%b %b" % (status, reason or b""), int(minor))
+    if len(_KNOWN_STATUS) < _MAX_KNOWN_STATUS and len(line) <= _MAX_KNOWN_BYTES:
+        _KNOWN_STATUS[line] = read
+    return read
 
 
 def read_fields(block: bytes) -> Fields:
     """Lines of fields, without the line end of the last."""
     pairs: list[tuple[bytes, bytes]] = []
-    fields = Fields(pairs)
+    lines: list[bytes | None] = []
+    fields = Fields(pairs, lines)
     if not block:
         return fields
-    lines = block.split(b"\r\n")
-    ends = len(lines) - 1
-    if block.count(b"\n") != ends or block.count(b"\r") != ends:
-        raise BadHead("A line of the head ends in a bare CR or LF.")
-    if ends >= MAX_FIELDS:
+    if block.count(b"\r\n") >= MAX_FIELDS:
         raise BadHead("The head has too many fields.", 431)
-    if len(block.translate(None, _CONTROLS)) != len(block):
-        raise BadHead("The head has control characters in it.")
     known = _KNOWN
-    special = _SPECIAL
-    for line in lines:
-        raw, colon, value = line.partition(b":")
-        name = known.get(raw)
-        if name is None:
-            if not colon or not raw or raw.translate(None, _TOKEN):
-                raise BadHead("A line of the head is not a name, a colon and a value.")
-            name = raw.lower()
-        elif not colon:
-            raise BadHead("A line of the head is not a name, a colon and a value.")
-        value = value.strip(b" \t")
-        pairs.append((name, value))
-        if name in special:
-            special[name](fields, value)
+    for line in block.split(b"\r\n"):
+        pair, sent, handler = known.get(line) or _read_line(line)
+        pairs.append(pair)
+        lines.append(sent)
+        if handler is not None:
+            handler(fields, pair[1])
     if fields.is_chunked and fields.length is not None:
         raise BadHead("The head has both a Content-Length and a Transfer-Encoding.")
     return fields
+
+
+def _read_line(line: bytes) -> tuple[tuple[bytes, bytes], bytes | None, Handler | None]:
+    raw, colon, value = line.partition(b":")
+    if not colon or not raw or raw.translate(None, _TOKEN):
+        raise BadHead("A line of the head is not a name, a colon and a value.")
+    if len(value.translate(None, _NO_TEXT)) != len(value):
+        raise BadHead("A line of the head has a control character in it, or ends in a bare CR or LF.")
+    name, value = raw.lower(), value.strip(b" \t")
+    is_sent = is_plain(name)
+    read = ((name, value), b"%b: %b\r\n" % (name, value) if is_sent else None, _SPECIAL.get(name))
+    if len(line) <= _MAX_KNOWN_BYTES and name not in _SECRET:
+        if len(_KNOWN) >= _MAX_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[line] = read
+    return read
 
 
 def _length(fields: Fields, value: bytes) -> None:
@@ -176,7 +195,7 @@ def _expect(fields: Fields, value: bytes) -> None:
     fields.expect = b"," if fields.expect else value.lower()
 
 
-_SPECIAL = {
+_SPECIAL: dict[bytes, Handler] = {
     b"content-length": _length,
     b"transfer-encoding": _coding,
     b"host": _host,

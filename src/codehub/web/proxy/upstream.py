@@ -74,7 +74,7 @@ class Upstream(asyncio.Protocol):
         "visitor",
         "write_bytes",
     )
-    transport: asyncio.Transport
+    transport: asyncio.Transport  # once it is connected
 
     def __init__(self, key: Hashable, pool: "Pool[Upstream]", head_bytes: int, write_bytes: int) -> None:
         self.key = key

@@ -1,0 +1,79 @@
+"""From the gate's decision to a connection: everything on the way that has to be waited for."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import structlog
+
+from codehub.web.proxy import answers
+from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.headers import is_own_origin
+from codehub.web.proxy.ports import Decision, Exchange, Refusal, Request, Route
+from codehub.web.proxy.upstream import Upstream
+
+log = structlog.get_logger(__name__)
+
+Reached = tuple[Route, Upstream] | Refusal
+
+
+def admitted(decision: Decision, request: Request) -> Decision:
+    """The gate's decision, unless another origin's page wants to open a WebSocket."""
+    if request.is_upgrade and isinstance(decision, Route) and decision.workspace is not None:
+        return decision if is_own_origin(request) else answers.CROSS_ORIGIN
+    return decision
+
+
+async def reach(engine: Engine, asked: Decision | Awaitable[Decision], request: Request, exchange: Exchange) -> Reached:
+    """A new connection to where the gate says, or to where it says when there is none to be had. Never raises."""
+    try:
+        decision = admitted(await _decided(asked), request)
+        if isinstance(decision, Refusal):
+            return decision
+        upstream = await _try(engine, decision, exchange)
+        if upstream is not None:
+            return decision, upstream
+        decision = admitted(await _decided(engine.gate.failed(decision, request)), request)
+        if isinstance(decision, Refusal):
+            return decision
+        upstream = await _try(engine, decision, exchange)
+    except Exception:
+        log.exception("a request could not be routed")
+        return answers.FAILED
+    return answers.UNREACHABLE if upstream is None else (decision, upstream)
+
+
+async def _decided(asked: Decision | Awaitable[Decision]) -> Decision:
+    return asked if isinstance(asked, Route | Refusal) else await asked
+
+
+async def _try(engine: Engine, route: Route, exchange: Exchange) -> Upstream | None:
+    route.open.add(exchange)
+    try:
+        return await connect(engine, route)
+    except OSError as error:
+        route.open.discard(exchange)
+        log.info("an upstream cannot be reached", address=route.address, reason=str(error) or "no answer in time")
+        return None
+    except BaseException:
+        route.open.discard(exchange)
+        raise
+
+
+async def connect(engine: Engine, route: Route) -> Upstream:
+    """A new connection to where the route leads; OSError (or TimeoutError, which is one) if there is none to be had."""
+    limits, loop = engine.limits, engine.loop
+    upstream = Upstream(route.key, engine.pool, limits.head_bytes, limits.write_bytes)
+    try:
+        async with asyncio.timeout(limits.connect_seconds):
+            if route.address.startswith("unix:"):
+                await loop.create_unix_connection(lambda: upstream, route.address.removeprefix("unix:"))
+                if route.port is not None:  # one socket leads to all ports: it is told which
+                    upstream.transport.write(b"%d\n" % route.port)
+            else:
+                host, _, port = route.address.rpartition(":")
+                await loop.create_connection(lambda: upstream, host.strip("[]"), int(port))
+    except BaseException:
+        if hasattr(upstream, "transport"):  # made, and cancelled in the same moment
+            upstream.close()
+        raise
+    return upstream
