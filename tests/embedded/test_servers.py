@@ -2,7 +2,8 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
+from codehub.embedded.process import Child
+from codehub.embedded.servers import MOST_DEATHS
 from codehub.errors import StartError, Unavailable
 from tests.embedded.support import (
     holding,
@@ -24,6 +27,7 @@ from tests.embedded.support import (
     server_pids,
     valkey_pids,
 )
+from tests.support import eventually_async
 
 
 def data_of(servers: RunningServers) -> Path:
@@ -168,19 +172,78 @@ async def test_a_server_that_is_not_wanted_is_not_started(used: Path) -> None:
         async with EmbeddedServers(data, postgres=False, valkey=False).running() as servers:
             assert (servers.database_url, servers.redis_url) == (None, None)
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(servers.failed(), 0.05)
+                await asyncio.wait_for(servers.keep(), 0.05)
 
 
-@pytest.mark.parametrize(("name", "log"), [("PostgreSQL", "postgres.log"), ("Valkey", "valkey.log")])
-async def test_a_server_that_dies_is_reported(used: Path, name: str, log: str) -> None:
+@asynccontextmanager
+async def kept(servers: RunningServers) -> AsyncIterator["asyncio.Task[None]"]:
+    keeping = asyncio.create_task(servers.keep())
+    try:
+        yield keeping
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+def newest(servers: RunningServers, name: str) -> Child:
+    return next(child for child in reversed(servers.children) if child.name == name)
+
+
+async def test_a_server_that_dies_is_started_again_with_what_it_held(used: Path) -> None:
+    lines: list[str] = []
     with DataDir.open(used) as data:
-        async with EmbeddedServers(data, durable=False).running() as servers:
-            victim = next(child for child in servers.children if child.name == name)
-            os.kill(victim.process.pid, signal.SIGKILL)
+        async with (
+            EmbeddedServers(data, progress=lines.append).running() as servers,
+            kept(servers) as keeping,
+        ):
+            assert servers.database_url
+            with psycopg.connect(servers.database_url) as connection:
+                connection.execute("CREATE TABLE survives ()")
+            for name in ("PostgreSQL", "Valkey"):
+                victim = newest(servers, name)
+                os.kill(victim.process.pid, signal.SIGKILL)
+
+                async def is_back(name: str = name, victim: Child = victim) -> bool:
+                    return newest(servers, name) is not victim and await answers(servers, name)
+
+                await eventually_async(is_back, f"{name} answers again")
+                assert f"{name} stopped unexpectedly (killed by SIGKILL); starting it again" in lines
+            with psycopg.connect(servers.database_url) as connection:
+                connection.execute("SELECT FROM survives")
+            assert not keeping.done()
+    assert server_pids(used) == [], "those that were started again are stopped, too"
+
+
+async def answers(servers: RunningServers, name: str) -> bool:
+    try:
+        if name == "Valkey":
+            return bool(await ask_valkey(servers, "PING"))
+        assert servers.database_url
+        with psycopg.connect(servers.database_url) as connection:
+            return connection.execute("SELECT 1").fetchone() == (1,)
+    except (OSError, RedisError, psycopg.OperationalError):
+        return False
+
+
+async def test_a_server_that_keeps_dying_is_given_up_with_a_line(used: Path) -> None:
+    with DataDir.open(used) as data:
+        embedded = EmbeddedServers(data, durable=False, postgres=False)
+        async with embedded.running() as servers, kept(servers) as keeping:
+            killed: set[int] = set()
+
+            async def has_ended() -> bool:
+                pid = newest(servers, "Valkey").process.pid
+                if pid not in killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+                return keeping.done()
+
+            await eventually_async(has_ended, "it is given up", 30)
             with pytest.raises(Unavailable) as caught:
-                await asyncio.wait_for(servers.failed(), 10)
-    assert caught.value.message == f"{name} stopped unexpectedly (killed by SIGKILL)."
-    assert str(used / "logs" / log) in caught.value.hint
+                await keeping
+    assert len(killed) == MOST_DEATHS
+    assert caught.value.message.startswith("Valkey stopped unexpectedly (killed by SIGKILL), 5 times")
+    assert str(used / "logs" / "valkey.log") in caught.value.hint
 
 
 async def cancel_start(data: DataDir, is_moment: Callable[[str], bool]) -> None:

@@ -45,7 +45,7 @@ FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
 
 
 def run(settings: Settings) -> None:
-    """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own dies."""
+    """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own keeps dying."""
     run_until_stopped(lambda: _up(settings))
 
 
@@ -71,7 +71,7 @@ class _Dependencies:
     coordinator: Coordinator
     context: Context
     metrics: Metrics
-    failed: Callable[[], "asyncio.Future[None]"]
+    keep_servers: Callable[[], "asyncio.Future[None]"]
 
 
 @contextlib.asynccontextmanager
@@ -106,7 +106,7 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
             }
             context = Context(settings, pool, redis, drivers.images, drivers.default_backend)
             yield _Dependencies(
-                checks, drivers, coordinator, context, metrics, lambda: asyncio.ensure_future(servers.failed())
+                checks, drivers, coordinator, context, metrics, lambda: asyncio.ensure_future(servers.keep())
             )
 
 
@@ -145,7 +145,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     parts = {
         asyncio.create_task(serve_with_events(app, listener), name="http"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
-        dependencies.failed(),
+        dependencies.keep_servers(),
     }
     try:
         await _coordinating(dependencies.coordinator)

@@ -57,8 +57,7 @@ WHERE a.workspace_id = %s AND a.action = 'workspace.visit' ORDER BY a.at DESC, a
 """
 
 PRUNE = """
-DELETE FROM visits WHERE id IN (
-    SELECT id FROM visits WHERE expires_at <= now() LIMIT %s FOR UPDATE SKIP LOCKED)
+DELETE FROM visits WHERE id IN (SELECT id FROM visits WHERE expires_at <= now() LIMIT %s)
 """
 
 

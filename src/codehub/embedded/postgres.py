@@ -19,6 +19,7 @@ from codehub.embedded.host import POSTGRES_SOCKET, Host
 from codehub.embedded.process import Child, Steps, spawn, uninterrupted
 from codehub.errors import StartError
 
+NAME = "PostgreSQL"
 DATABASE = "codehub"
 # SIGINT is PostgreSQL's "fast" shutdown; SIGQUIT gives up the checkpoint, which the next start makes up for.
 STEPS: Steps = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))
@@ -35,7 +36,7 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
     package = runtime.postgres_package()
     version = ".".join(package.version.split(".")[:2])
     folder = host.data.path / "postgres"
-    territory = Territory("PostgreSQL", folder, host.data.path / "postgres.lock", "postgres")
+    territory = Territory(NAME, folder, host.data.path / "postgres.lock", "postgres")
     password = host.data.secret("postgres-password")
     with claim_file(territory) as descriptor:
         await claim(descriptor, territory, STEPS, host.progress)
@@ -53,7 +54,7 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
         host.progress(f"Starting PostgreSQL {version}")
         log = host.data.logs / "postgres.log"
         command = _command(host, programs, folder)
-        server = await spawn("PostgreSQL", command, account=host.account, log=log, steps=STEPS, keep=[descriptor])
+        server = await spawn(NAME, command, account=host.account, log=log, steps=STEPS, keep=[descriptor])
         adopt(server)
     await _until_ready(server, folder, host.progress)
     await _ensure_database(host, password)

@@ -18,6 +18,7 @@ from codehub.embedded.host import VALKEY_SOCKET, Host
 from codehub.embedded.process import Child, Steps, spawn, uninterrupted
 from codehub.errors import StartError
 
+NAME = "Valkey"
 STEPS: Steps = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
 _READY_SECONDS = 120.0
 _POLL_SECONDS = 0.03
@@ -28,7 +29,7 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
     """Start it and return its URL; `adopt` gets the process as soon as there is one."""
     package = runtime.valkey_package()
     folder = host.data.path / "valkey"
-    territory = Territory("Valkey", folder, host.data.path / "valkey.lock", "valkey-server")
+    territory = Territory(NAME, folder, host.data.path / "valkey.lock", "valkey-server")
     password = host.data.secret("valkey-password")
     with claim_file(territory) as descriptor, tempfile.TemporaryFile(dir=host.data.path) as configuration:
         await claim(descriptor, territory, STEPS, host.progress)
@@ -39,7 +40,7 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
         configuration.seek(0)
         host.progress(f"Starting Valkey {'.'.join(package.version.split('.')[:3])}")
         server = await spawn(
-            "Valkey",
+            NAME,
             [installed / "bin" / "valkey-server", "-"],
             account=host.account,
             log=host.data.logs / "valkey.log",
