@@ -7,6 +7,8 @@ if [ ! -e "$user/settings.json" ]; then
   cp /usr/share/codehub/settings.json "$user/settings.json"
 fi
 # No password: only CodeHub's proxy can reach it. Sessions of closed tabs end after two minutes instead of three hours.
+# Uncompressed, so that the proxy can tell what is typed from what an open tab says by itself.
+export VSCODE_OPTIONS=disable-websocket-compression
 exec /opt/ide/node /opt/ide/node_modules/code-server/out/node/entry.js \
   --bind-addr 0.0.0.0:8080 --auth none --disable-telemetry --disable-update-check --disable-workspace-trust \
   --disable-getting-started-override --reconnection-grace-time 120 "$HOME"

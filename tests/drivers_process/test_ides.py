@@ -1,6 +1,7 @@
 """The IDEs: the tiny one, one that needs the bridge, and JupyterLab where it is installed or may be."""
 
 import base64
+import json
 import os
 import socket
 import struct
@@ -10,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from codehub.drivers.ide import IDES, AllowList
+from codehub.drivers.process import inside
 from codehub.drivers.process.install import install
 from codehub.drivers.process.programs import READY, is_installed, program_of
 from codehub.errors import StartError, TerminalError
@@ -102,6 +104,17 @@ async def test_an_ide_that_cannot_inherit_a_socket_is_bridged(new_world: World) 
     assert content.endswith(b" /home/coder")
     body = os.urandom(3_000_000)
     assert workspace.request("POST", "/", body) == (200, body)
+    settings = workspace.home / ".local/share/code-server/User/settings.json"
+    assert json.loads(settings.read_text())["chat.disableAIFeatures"] is True
+    settings.write_text("{}")  # what its user changed stays
+    await new_world.driver.instances.remove(workspace.id)
+    await new_world.start_on(workspace.id, workspace.volume, image_ref="code-server")
+    assert settings.read_text() == "{}"
+
+
+def test_code_server_has_the_same_settings_everywhere() -> None:
+    ours = Path(inside.__file__).with_name("code-server.json")
+    assert ours.read_text() == (Path(__file__).parents[2] / "images/workspace/settings.json").read_text()
 
 
 def test_names_mean_programs_and_nothing_else(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from codehub.drivers.process.sandbox import PATH, Bind
 from codehub.errors import TerminalError
 from codehub.model.workspace import ErrorReason, WorkspaceId
 
+_SETTINGS = ".local/share/code-server/User/settings.json"
 READY = "installed"  # written into an IDE's folder when its installation is complete
 
 
@@ -72,4 +73,8 @@ def _code_server(folder: Path, python: str) -> Program:
         binds = [] if whole.is_relative_to("/usr") else [Bind(whole, str(whole))]
     options = ["--auth", "none", "--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
     options += ["--reconnection-grace-time", "120", "--socket", "{socket}", "{home}"]
-    return Program([python, "-I", "-B", "{inside}/bridge.py", "{socket}", *command, *options], binds)
+    settle = [python, "-I", "-B", "{inside}/settle.py", "{inside}/code-server.json", _SETTINGS]
+    # Uncompressed, so that the proxy can tell what is typed from what an open tab says (web/proxy/activity.py).
+    environment = {"VSCODE_OPTIONS": "disable-websocket-compression"}
+    bridge = [python, "-I", "-B", "{inside}/bridge.py", "{socket}"]
+    return Program([*settle, *bridge, *command, *options], binds, environment)

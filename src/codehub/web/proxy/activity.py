@@ -1,14 +1,37 @@
-"""What counts as activity: HTTP requests and their bodies, and WebSocket messages in either direction.
+"""What counts as activity: HTTP requests and their bodies, and WebSocket messages in either direction. Pure.
 
-Pings, pongs and closes do not, nor do the messages by which an editor keeps an open tab connected: nobody is there.
-The scanner reads frames as they pass and touches nothing.
+What an open tab says by itself does not, though nobody is there: pings, pongs and closes, the messages by which VS Code
+keeps a connection, the questions that JupyterLab asks every ten seconds. Known are those of the IDEs that we offer, as
+they were seen to be (code-server 4.139, JupyterLab 4.6); whatever is not known counts: nobody who is at work must ever
+be taken for absent. Frames are read as they pass and not touched. Compressed ones cannot be told apart, so code-server
+is run without compression (drivers/process/programs.py, images/workspace).
 """
 
+# JupyterLab, after /api/: asked again and again by an open tab, with the time as its only parameter.
+_POLLED = frozenset({b"kernels", b"kernelspecs", b"me", b"sessions", b"terminals", b"workspaces"})
+_LISTED = b"content=1&hash=0&"  # the folder that is shown; a file that is opened is asked for in other words
 _CONTROL = 8  # opcodes from here on are ping, pong, close
 _MASKED = 0x80
 # VS Code's protocol: a type, three numbers of four bytes; nothing follows these two.
 _VSCODE_HEADER = 13
 _VSCODE_ACK, _VSCODE_KEEP_ALIVE = 3, 9
+
+
+def is_request_activity(method: bytes, target: bytes) -> bool:
+    """Whether a request to an IDE is a sign of use; its bodies, or the messages of its WebSocket, are like it."""
+    at = target.find(b"/api/")
+    if at < 0:
+        return True
+    what, _, query = target[at + 5 :].partition(b"?")
+    if method == b"PUT":  # which panels are open, saved after each look at the folder
+        return not (what.startswith(b"workspaces/") and query.isdigit())
+    if method != b"GET":
+        return True
+    if what == b"events/subscribe":  # tells of the above
+        return False
+    if what == b"contents" or what.startswith(b"contents/"):
+        return not (query.startswith(_LISTED) and query[len(_LISTED) :].isdigit())
+    return not (what in _POLLED and query.isdigit())
 
 
 def is_message_activity(opcode: int, *, is_compressed: bool, length: int, first: int) -> bool:

@@ -14,6 +14,7 @@ from enum import Enum, auto
 
 from codehub.web import forwarded
 from codehub.web.proxy import answers
+from codehub.web.proxy.activity import is_request_activity
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.framing import Body, request_body, response_body
 from codehub.web.proxy.headers import request_fields, response_fields, sent_target
@@ -47,6 +48,7 @@ class Client(asyncio.Protocol, Visitor):
         "_can_read",
         "_can_write",
         "_counted",
+        "_counts",
         "_deadline",
         "_engine",
         "_has_answered",
@@ -78,6 +80,7 @@ class Client(asyncio.Protocol, Visitor):
         self._route: Route | None = None
         self._upstream: Upstream | None = None
         self._task: asyncio.Task[None] | None = None
+        self._counts = True  # is a sign of use
         self._has_answered = False  # something of the response was written
         self._has_ended = False  # the client will send no more
         self._is_last = False
@@ -222,7 +225,9 @@ class Client(asyncio.Protocol, Visitor):
         assert head is not None
         self._route, self._upstream = route, upstream
         self._state = _State.EXCHANGE
-        route.used_at = self._engine.now()
+        self._counts = route.port is not None or is_request_activity(self.request.method, self.request.target)
+        if self._counts:
+            route.used_at = self._engine.now()
         fields = head.fields
         if self._sent[0] is not fields or self._sent[1] is not route:
             self._sent = (fields, route, request_fields(fields, self.request, route))
@@ -254,7 +259,9 @@ class Client(asyncio.Protocol, Visitor):
             return
         if out:
             upstream.transport.write(out)
-        now = route.used_at = self._engine.now()
+        now = self._engine.now()
+        if self._counts:
+            route.used_at = now
         if body.done:
             self._buffer, body.rest = body.rest, b""
             self._deadline = None
@@ -297,7 +304,9 @@ class Client(asyncio.Protocol, Visitor):
 
     def passed(self, data: bytes) -> None:
         assert self._route is not None
-        now = self._route.used_at = self._engine.now()
+        now = self._engine.now()
+        if self._counts:
+            self._route.used_at = now
         if self._has_ended:
             self._deadline = now + self._engine.limits.half_closed_seconds
         self.transport.write(data)
@@ -326,7 +335,7 @@ class Client(asyncio.Protocol, Visitor):
         )
         self._upstream = upstream.visitor = None
         self._state = _State.CLOSED
-        tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._counted)
+        tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._counted, counts=self._counts)
         self._engine.clients.discard(self)
         self._leave_route()
         self._read(True)

@@ -8,16 +8,20 @@ from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.ports import Route
 
 
+def _nothing_counts(_: bytes) -> bool:
+    return False
+
+
 class _End(asyncio.Protocol):
     """One side."""
 
     __slots__ = ("_scan", "_tunnel", "is_stalled", "other", "transport")
     other: "_End"
 
-    def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport) -> None:
+    def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport, *, counts: bool) -> None:
         self.transport = transport
         self.is_stalled = False  # does not take what was written
-        self._scan: Callable[[bytes], bool] = FrameScanner().feed
+        self._scan: Callable[[bytes], bool] = FrameScanner().feed if counts else _nothing_counts
         self._tunnel = tunnel
 
     def data_received(self, data: bytes) -> None:
@@ -58,6 +62,8 @@ class Tunnel:
         client: asyncio.Transport,
         upstream: asyncio.Transport,
         counted: str | None,
+        *,
+        counts: bool = True,
     ) -> None:
         self.route = route
         self.now = engine.now
@@ -65,7 +71,7 @@ class Tunnel:
         self._deadline: float | None = None
         self._open_ends = 2
         self._stuck = (0, 0.0)  # bytes that wait for the client, since when
-        self._client, self._upstream = _End(self, client), _End(self, upstream)
+        self._client, self._upstream = _End(self, client, counts=counts), _End(self, upstream, counts=counts)
         self._client.other, self._upstream.other = self._upstream, self._client
         client.set_protocol(self._client)
         upstream.set_protocol(self._upstream)
