@@ -4,7 +4,8 @@
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make docker-lab   a real Docker engine with the test images, for `make test`
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
-#   make check   formatting, lint, types, import contracts
+#   make check   formatting, lint, types, import contracts; of the dashboard, too
+#   make dashboard   build the dashboard (`make up` and `make test` do, when its sources have changed)
 #   make bench-writes   a benchmark beside its peer
 #   make docs    write the pages that are made from the code
 #   make lock    pin the dependencies anew (writes requirements/*.txt, and what IDEs are made of)
@@ -19,7 +20,11 @@ export UV_PYTHON_DOWNLOADS = never
 export UV_SYSTEM_CERTS = true
 export VIRTUAL_ENV = $(CURDIR)/.venv
 
-.PHONY: up test test-crash test-simulation docker-lab check format docs lock setup clean help
+# What Vite builds; Node comes with the locked packages.
+BUILT := src/codehub/web/dashboard/built/index.html
+NODE := ../$(BIN)/node
+
+.PHONY: up test test-crash test-simulation docker-lab check dashboard format docs lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -43,12 +48,25 @@ setup: .venv/.ready
 	@$(UV) pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-up: setup
+dashboard: $(BUILT)
+
+# `npm ci` takes exactly what is locked, and runs no scripts of packages.
+frontend/node_modules/.ready: frontend/package-lock.json frontend/package.json | .venv/.ready
+	@echo "==> the dashboard's packages"
+	@cd frontend && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(BUILT): frontend/node_modules/.ready frontend/index.html frontend/vite.config.ts $(shell find frontend/src -type f)
+	@echo "==> the dashboard"
+	@cd frontend && $(NODE) node_modules/vite/bin/vite.js build --logLevel=warn
+	@touch $@
+
+up: setup dashboard
 	@exec $(BIN)/codehub up $(ARGS)
 
 # Two workers, because half of the tests wait and the other half count; WORKERS=0 for one process and its debugger.
 WORKERS ?= 2
-test: setup
+test: setup dashboard
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-simulation: setup
@@ -62,25 +80,29 @@ test-crash: setup
 docker-lab:
 	@tests/lab/docker.sh up
 
-check: setup
+check: setup frontend/node_modules/.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd frontend && $(NODE) node_modules/typescript/bin/tsc
+	cd frontend && $(NODE) node_modules/@biomejs/biome/bin/biome check --error-on-warnings .
 
-format: setup
+format: setup frontend/node_modules/.ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	cd frontend && $(NODE) node_modules/@biomejs/biome/bin/biome check --write .
 
 # make bench-NAME: us and the peer in one run, a line per figure, and bench/results/NAME.json
 bench-%: setup
 	@$(BIN)/python -m bench.$*
 
 # Pages that are made from the code; a test compares them.
-docs: setup
+docs: setup frontend/node_modules/.ready
 	$(BIN)/codehub settings --markdown > docs/settings.md
 	$(BIN)/python -m codehub.cli.reference > docs/cli.md
 	$(BIN)/python -m tests.api.access > docs/api.md
+	$(BIN)/python -m tests.api.contract | (cd frontend && $(NODE) node_modules/openapi-typescript/bin/cli.js -o src/api/schema.ts)
 
 # Without --index-url and --emit-* the files name packages and hashes, no host.
 lock: .tools/uv/.ready
@@ -92,5 +114,5 @@ lock: .tools/uv/.ready
 	  $(UPGRADE) - -o src/codehub/drivers/process/ide-jupyterlab.txt
 
 clean:
-	rm -rf .venv .tools dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .tools dist frontend/node_modules src/codehub/web/dashboard/built .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

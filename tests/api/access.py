@@ -48,6 +48,7 @@ NEW = {"name": "w", "desired_state": "ARCHIVED"}
 
 #                                        anonymous, expired, read-only, owner, other, administrator
 TABLE = (
+    Route("GET", "/login", (200, 200, 200, 200, 200, 200)),
     Route("POST", "/login", (401, 401, 401, 401, 401, 401), {"username": "nobody", "password": "a wrong one"}),
     Route("GET", "/login/oidc", (404, 404, 404, 404, 404, 404)),
     Route("GET", "/login/oidc/callback", (404, 404, 404, 404, 404, 404)),

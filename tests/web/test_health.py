@@ -65,9 +65,6 @@ async def test_up_with_a_warning_is_ready(client: httpx.AsyncClient, checks: dic
     assert answer.status_code == 200
     assert answer.json()["status"] == "ready"
     assert answer.json()["dependencies"]["redis"] == {"state": "up", "detail": "It could be better: <b>mend it</b>."}
-    page = (await client.get("/")).text
-    assert "Everything it needs is running." in page
-    assert "It could be better: &lt;b&gt;mend it&lt;/b&gt;." in page
 
 
 async def test_how_workspaces_are_kept_apart_is_told_as_it_is_now(checks: dict[str, health.Check]) -> None:
@@ -143,19 +140,6 @@ async def test_metrics_show_the_dependencies_and_the_requests(
     assert 'codehub_dependency_up{name="redis"} 0.0' in metrics
     assert 'codehub_http_requests_total{method="GET",route="/readyz",status="503"} 1.0' in metrics
     assert "/no/such/path" not in metrics, "a stranger's paths must not become labels"
-
-
-async def test_the_first_page_answers_and_shows_the_state(
-    client: httpx.AsyncClient, checks: dict[str, health.Check]
-) -> None:
-    assert "Everything it needs is running." in (await client.get("/")).text
-    checks["redis"] = down
-
-    async def is_told() -> bool:
-        page = (await client.get("/")).text
-        return "redis: down" in page and "It does not answer. Start it." in page
-
-    await eventually_async(is_told, "what is two seconds old is looked at again")
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ WHERE s.id = %(id)s AND {_ALIVE} AND u.disabled_at IS NULL
 """  # noqa: S608 - constants
 
 EXISTS = "SELECT EXISTS (SELECT FROM sessions WHERE id = %s AND user_id = %s AND expires_at > now())"
+ANY = "SELECT EXISTS (SELECT FROM sessions)"
 DELETE_ONE = "DELETE FROM sessions WHERE id = %s AND user_id = %s"
 DELETE_ALL = "DELETE FROM sessions WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid"
 
@@ -128,6 +129,11 @@ async def ends_at(conn: Connection, session: UUID, idle: timedelta) -> datetime 
 async def exists(conn: Connection, session: UUID, user: UserId) -> bool:
     """Whether it was neither ended nor has it run out; one that idles is still there."""
     return await (await conn.execute(EXISTS, [session, user])).fetchone() == (True,)
+
+
+async def is_any(conn: Connection) -> bool:
+    """Whether there is a session at all, of anybody."""
+    return await (await conn.execute(ANY)).fetchone() == (True,)
 
 
 async def delete(conn: Connection, session: UUID, user: UserId) -> bool:

@@ -117,6 +117,12 @@ async def _end(pool: Pool, config: AccountConfig, actor: Actor) -> tuple[bool, d
         return end is not None, end
 
 
+async def is_unused(pool: Pool) -> bool:
+    """Whether nobody is logged in anywhere, as after a first start: then a hint helps whoever comes."""
+    async with connection(pool) as conn:
+        return not await sessions.is_any(conn)
+
+
 async def mine(pool: Pool, config: AccountConfig, actor: Actor) -> Sequence[SessionRow]:
     """The actor's sessions that have not ended."""
     async with connection(pool) as conn:

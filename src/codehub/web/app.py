@@ -1,15 +1,14 @@
-"""The HTTP application: /healthz (alive), /readyz (dependencies, and how workspaces are kept apart), /metrics, a page.
+"""The HTTP application: /healthz (alive), /readyz (dependencies, and how workspaces are kept apart), /metrics.
 
-The API is in web/api, errors as answers in web/errors.py.
+The API is in web/api, the dashboard in web/dashboard, errors as answers in web/errors.py.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from http import HTTPStatus
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codehub import __version__
@@ -20,6 +19,7 @@ from codehub.web import errors
 from codehub.web.api import admin, answers, events, images, oidc, session, tokens, users, workspaces
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
+from codehub.web.dashboard import pages
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, Looks
 
@@ -32,21 +32,6 @@ ROUTERS: tuple[APIRouter, ...] = (  # what is asked for most comes first
     admin.router,
     events.router,
 )
-
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>CodeHub</title>
-<style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
-main {{ max-width: 32rem; margin: 15vh auto; padding: 0 1.5rem }}
-.up {{ color: light-dark(#0a7d32, #4cc38a) }} .down {{ color: light-dark(#b3261e, #ff8f87) }}
-.warned {{ color: light-dark(#8a5a00, #e8b84a) }}
-ul {{ list-style: none; padding: 0 }} li {{ margin: .3rem 0 }} small {{ display: block; margin-left: 1.2rem }}
-</style>
-<main><h1>CodeHub {version}</h1><p>{summary}</p><ul>{rows}</ul></main>
-</html>
-"""
-
 
 Isolation = Callable[[], Mapping[str, Sequence[str]]]
 
@@ -77,7 +62,8 @@ def create_app(
     )
     app.add_api_route("/readyz", readyz, include_in_schema=False)
     app.add_api_route("/metrics", metrics_page, include_in_schema=False)
-    app.add_api_route("/", first_page, response_class=HTMLResponse, include_in_schema=False)
+    if context is not None:
+        pages.include(app)
     return app
 
 
@@ -115,22 +101,6 @@ async def metrics_page(request: Request) -> Response:
     await _look(request)
     metrics: Metrics = request.app.state.metrics
     return Response(metrics.exposition(), media_type=metrics.content_type)
-
-
-async def first_page(request: Request) -> HTMLResponse:
-    """A page for whoever follows the printed URL."""
-    states = await _look(request)
-    ready = all(state.up for state in states.values())
-    rows = "".join(_row(name, state) for name, state in states.items())
-    summary = "Everything it needs is running." if ready else "Something it needs is not running: see /readyz."
-    return HTMLResponse(_PAGE.format(version=__version__, summary=summary, rows=rows))
-
-
-def _row(name: str, state: DependencyState) -> str:
-    look = "down" if not state.up else "warned" if state.detail else "up"
-    detail = f"<small>{escape(state.detail)}</small>" if state.detail else ""
-    mark, word = ("●", "up") if state.up else ("○", "down")
-    return f'<li><span class="{look}">{mark}</span> {escape(name)}: {word}{detail}</li>'
 
 
 async def _look(request: Request) -> dict[str, DependencyState]:

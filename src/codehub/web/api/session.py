@@ -98,6 +98,15 @@ class ShownSession(BaseModel):
     expires_at: datetime | None
 
 
+class LoginOptions(BaseModel):
+    """How one can log in here."""
+
+    oidc: Annotated[bool, Field(description="Whether GET /login/oidc leads to an OpenID provider.")]
+    first_start: Annotated[
+        bool, Field(description="Nobody is logged in anywhere: the first administrator was told to whoever started it.")
+    ]
+
+
 class OwnSession(BaseModel):
     """One place where a user is logged in."""
 
@@ -114,6 +123,13 @@ class OwnSessions(BaseModel):
     """All of them, last used first."""
 
     items: list[OwnSession]
+
+
+@router.get("/login")
+async def login_options(context: InContext) -> LoginOptions:
+    """How one can log in here."""
+    unused = await sessions.is_unused(context.pool)
+    return LoginOptions(oidc=context.settings.oidc.issuer is not None, first_start=unused)
 
 
 @router.post("/login")

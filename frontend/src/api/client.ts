@@ -1,0 +1,122 @@
+/**
+ * Calls to the API. Every call ends within 20 seconds, and whatever goes wrong is an ApiError: with the server's code
+ * and message, or with code `offline` when there was no answer at all.
+ */
+
+const LONGEST_MS = 20_000;
+const BASE = "/api/v1";
+
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly details: Record<string, unknown>;
+  readonly retryAfter: number | null;
+
+  constructor(status: number, code: string, message: string, details = {}, retryAfter: number | null = null) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.details = details;
+    this.retryAfter = retryAfter;
+  }
+}
+
+export interface Answer<T> {
+  data: T;
+  etag: string | null;
+}
+
+interface Asked {
+  body?: unknown;
+  query?: Record<string, string | number | boolean | readonly string[] | null | undefined>;
+  ifMatch?: string | null;
+}
+
+type Method = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** Told when a session has ended; the application shows the login then. */
+export const loggedOut = new EventTarget();
+
+let clockOffset = 0;
+
+/** The server's clock: deadlines are its times, and this machine's clock may be wrong. */
+export function serverNow(): number {
+  return Date.now() + clockOffset;
+}
+
+export async function call<T>(method: Method, path: string, asked: Asked = {}): Promise<Answer<T>> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (asked.body !== undefined) headers["Content-Type"] = "application/json";
+  if (asked.ifMatch) headers["If-Match"] = asked.ifMatch;
+  let response: Response;
+  try {
+    response = await fetch(BASE + path + queryOf(asked.query), {
+      method,
+      headers,
+      ...(asked.body === undefined ? {} : { body: JSON.stringify(asked.body) }),
+      signal: AbortSignal.timeout(LONGEST_MS),
+    });
+  } catch {
+    throw new ApiError(0, "offline", "");
+  }
+  noteClock(response.headers.get("date"));
+  const text = await response.text().catch(() => "");
+  if (!response.ok) throw errorOf(response, text, path);
+  return { data: (text ? JSON.parse(text) : null) as T, etag: response.headers.get("etag") };
+}
+
+export async function get<T>(path: string, query?: Asked["query"]): Promise<T> {
+  return (await call<T>("GET", path, query ? { query } : {})).data;
+}
+
+export async function post<T>(path: string, body?: unknown, query?: Asked["query"]): Promise<T> {
+  return (await call<T>("POST", path, { body, ...(query ? { query } : {}) })).data;
+}
+
+/** Every item of a list, page by page. */
+export async function all<T>(path: string, query: Asked["query"] = {}): Promise<T[]> {
+  const found: T[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: { items: T[]; next_cursor: string | null } = await get(path, { ...query, limit: 200, cursor });
+    found.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor);
+  return found;
+}
+
+function queryOf(given: Asked["query"]): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(given ?? {})) {
+    if (value === null || value === undefined || value === "") continue;
+    if (Array.isArray(value)) for (const each of value) query.append(name, each);
+    else query.append(name, String(value));
+  }
+  const text = query.toString();
+  return text ? `?${text}` : "";
+}
+
+function errorOf(response: Response, text: string, path: string): ApiError {
+  let told: { code?: string; message?: string; details?: Record<string, unknown> } = {};
+  try {
+    told = JSON.parse(text).error ?? {};
+  } catch {
+    // something between us and the server answered
+  }
+  if (response.status === 401 && path !== "/login") loggedOut.dispatchEvent(new Event("ended"));
+  const after = Number(response.headers.get("retry-after"));
+  return new ApiError(
+    response.status,
+    told.code ?? `http_${response.status}`,
+    told.message ?? response.statusText,
+    told.details ?? {},
+    after > 0 ? after : null,
+  );
+}
+
+function noteClock(date: string | null): void {
+  const at = date ? Date.parse(date) : Number.NaN;
+  if (Number.isNaN(at)) return;
+  const difference = at + 500 - Date.now(); // the header has whole seconds
+  clockOffset = Math.abs(difference) > 2_000 ? difference : 0;
+}

@@ -1,0 +1,94 @@
+/** What the server says, in plain words of the page's language. What we have no words for is shown as it came. */
+
+import type { ApiError } from "../api/client.ts";
+import type { Condition, Operation, Phase, Workspace } from "../api/types.ts";
+import { duration } from "./format.ts";
+import { known, t } from "./language.ts";
+
+export const PHASES: Phase[] = ["RUNNING", "STANDBY", "ARCHIVED", "PENDING", "ERROR", "DELETING", "DELETED"];
+
+export function phaseWord(phase: Phase): string {
+  return t(`phase.${phase}`);
+}
+
+/** The phase as a person would say it of this workspace: one that is deleted is in the trash. */
+export function stateWord(workspace: Workspace): string {
+  if (workspace.operation !== "NONE") return operationWord(workspace.operation);
+  if (workspace.phase === "DELETING" && workspace.undelete_until) return t("phase.trashed");
+  return phaseWord(workspace.phase);
+}
+
+export function operationWord(operation: Operation): string {
+  return t(`operation.${operation}`);
+}
+
+/** What was asked for and has not begun, or null. */
+export function asked(workspace: Workspace): string | null {
+  const { desired_state: desired, phase, operation } = workspace;
+  if (operation !== "NONE" || phase === "ERROR" || workspace.deleted_at || desired === phase) return null;
+  return t(`asked.${desired}`);
+}
+
+const BECAUSE = [
+  [/^(\d+) s since it was started$/, "because.started"],
+  [/^(\d+) s since it was last used$/, "because.used"],
+  [/^(\d+) s after it was to be kept awake$/, "because.awake"],
+  [/^(\d+) s since it was stopped$/, "because.stopped"],
+] as const;
+
+export function because(text: string): string {
+  for (const [pattern, key] of BECAUSE) {
+    const match = pattern.exec(text);
+    if (match) return t(key, { time: duration(Number(match[1])) });
+  }
+  return text;
+}
+
+/** Who or what asked for a change. */
+export function causeWord(cause: string): string {
+  const ttl = /^ttl: (.*)$/.exec(cause);
+  if (ttl) return because(ttl[1] ?? "");
+  const person = /^(user|token) (.*)$/.exec(cause);
+  if (person) return person[1] === "user" ? (person[2] ?? "") : t("cause.token", { name: person[2] ?? "" });
+  return known("cause", cause) ?? cause;
+}
+
+export function conditionName(key: string): string {
+  return known("condition", key) ?? key;
+}
+
+export function conditionWord(condition: Condition): string {
+  return known("reason", condition.reason) ?? (condition.message || condition.reason);
+}
+
+export interface Explained {
+  text: string;
+  /** The running workspaces that could be stopped instead (429). */
+  running: { id: string; name: string }[];
+}
+
+/** An error with the way out of it. */
+export function explain(error: ApiError): Explained {
+  return { text: explanation(error), running: runningOf(error) };
+}
+
+function explanation(error: ApiError): string {
+  const operation = String(error.details.operation ?? "NONE");
+  if (error.code === "conflict" && operation !== "NONE" && known("operation", operation)) {
+    return t("error.busy", { operation: operationWord(operation as Operation) });
+  }
+  if (error.code === "conflict" && error.details.desired_state === "DELETED") return t("error.going");
+  if (error.code === "conflict" && error.details.phase === "ERROR") return t("error.in_error");
+  if (error.code === "over_limit" && runningOf(error).length) {
+    return t("error.over_limit", { n: runningOf(error).length });
+  }
+  if (error.retryAfter && error.status === 429) {
+    return t("error.too_often", { time: duration(error.retryAfter) });
+  }
+  return known("error", error.code) ?? (error.message || t("error.unknown", { code: error.code }));
+}
+
+function runningOf(error: ApiError): { id: string; name: string }[] {
+  const running = error.details.running;
+  return Array.isArray(running) ? (running as { id: string; name: string }[]) : [];
+}

@@ -1,0 +1,40 @@
+/** Paths to screens, with the browser's own history: as much of a router as this page needs. */
+
+import { type AnchorHTMLAttributes, type MouseEvent, useSyncExternalStore } from "react";
+
+const listeners = new Set<() => void>();
+
+addEventListener("popstate", tell);
+
+function tell(): void {
+  for (const listener of listeners) listener();
+}
+
+export function navigate(to: string, how: { replace?: boolean } = {}): void {
+  if (how.replace) history.replaceState(null, "", to);
+  else history.pushState(null, "", to);
+  if (!how.replace) scrollTo(0, 0);
+  tell();
+}
+
+export function usePath(): string {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => location.pathname,
+  );
+}
+
+/** A link to a screen: without loading the page again, but a real link for every other way of opening it. */
+export function Link({ href, onClick, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement> & { href: string }) {
+  function follow(event: MouseEvent<HTMLAnchorElement>): void {
+    onClick?.(event);
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    if (event.defaultPrevented || !plain) return;
+    event.preventDefault();
+    navigate(href);
+  }
+  return <a href={href} onClick={follow} {...rest} />;
+}

@@ -1,0 +1,52 @@
+/** A history as pieces of time: from each change to the next. */
+
+import type { HistoryLine, Operation, Phase } from "../api/types.ts";
+
+export interface Segment {
+  from: number;
+  to: number;
+  phase: Phase;
+  operation: Operation;
+  error: string | null;
+  cause: string;
+  /** It is what the workspace is now. */
+  now: boolean;
+}
+
+/** Oldest first. Changes that kept phase and operation (another attempt, for example) are one piece. */
+export function segmentsOf(newestFirst: readonly HistoryLine[], now: number): Segment[] {
+  const found: Segment[] = [];
+  for (const line of [...newestFirst].reverse()) {
+    const at = Date.parse(line.at);
+    const last = found.at(-1);
+    if (last) last.to = at;
+    if (last && last.phase === line.phase && last.operation === line.operation) {
+      last.error = line.error_reason ?? last.error;
+      continue;
+    }
+    found.push({
+      from: at,
+      to: at,
+      phase: line.phase,
+      operation: line.operation,
+      error: line.error_reason,
+      cause: line.cause,
+      now: false,
+    });
+  }
+  const last = found.at(-1);
+  if (last) {
+    last.to = Math.max(last.from, now);
+    last.now = true;
+  }
+  return found;
+}
+
+/** How long this operation usually took here, in seconds: the median of what ended well; null when it never did. */
+export function usualSeconds(segments: readonly Segment[], operation: Operation): number | null {
+  const took = segments
+    .filter((each) => each.operation === operation && !each.now && !each.error)
+    .map((each) => (each.to - each.from) / 1000)
+    .sort((a, b) => a - b);
+  return took[Math.floor(took.length / 2)] ?? null;
+}

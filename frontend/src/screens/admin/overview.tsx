@@ -1,0 +1,46 @@
+/** How the whole is: what runs and may run. */
+
+import { get } from "../../api/client.ts";
+import type { Limits } from "../../api/types.ts";
+import { useLoaded } from "../../lib/hooks.ts";
+import { t } from "../../lib/language.ts";
+import { Panel, Problem, Waiting } from "../../ui/parts.tsx";
+
+export function Overview() {
+  return <LimitsInUse />;
+}
+
+function LimitsInUse() {
+  const found = useLoaded(() => get<Limits>("/admin/limits"), "limits", 5_000);
+  return (
+    <Panel title={t("limits.title")}>
+      <Problem error={found.error} />
+      {!found.data && !found.error && <Waiting />}
+      {found.data && (
+        <>
+          <Meter label={t("limits.total")} value={found.data.total.running} limit={found.data.total.limit} />
+          {found.data.users
+            .filter((each) => each.running > 0)
+            .map((each) => (
+              <Meter
+                key={each.user.id}
+                label={each.user.username}
+                value={each.running}
+                limit={found.data?.per_user_limit ?? 0}
+              />
+            ))}
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function Meter({ label, value, limit }: { label: string; value: number; limit: number }) {
+  return (
+    <div className="meter">
+      <span>{label}</span>
+      <meter aria-label={label} min={0} max={Math.max(1, limit)} high={limit * 0.9} value={value} />
+      <span>{t("limits.of", { n: value, limit })}</span>
+    </div>
+  );
+}

@@ -1,0 +1,179 @@
+/** Name, state and what can be done. Buttons show what was asked; the badge shows what is. */
+
+import { useState } from "react";
+import type { Desired, Me, Workspace } from "../../api/types.ts";
+import { dateTime } from "../../lib/format.ts";
+import { t } from "../../lib/language.ts";
+import { operationWord } from "../../lib/phrases.ts";
+import { Link, navigate } from "../../lib/router.tsx";
+import { undelete, want } from "../../state/verbs.ts";
+import { Icon, type IconName } from "../../ui/icons.tsx";
+import { Badge, Button } from "../../ui/parts.tsx";
+import { complain, say } from "../../ui/toasts.tsx";
+import { DeleteDialog } from "./delete.tsx";
+import { KeepAwake } from "./keepAwake.tsx";
+import { Rename } from "./rename.tsx";
+
+interface Props {
+  workspace: Workspace;
+  me: Me;
+  reload: () => Promise<void>;
+}
+
+export function Head({ workspace, me, reload }: Props) {
+  const foreign = workspace.owner.id !== me.id;
+  const gone = workspace.deleted_at !== null;
+  return (
+    <header className="workspace-head">
+      <div className="title">
+        <p className="crumbs">
+          <Link href={gone ? "/trash" : "/"}>{gone ? t("nav.trash") : t("nav.workspaces")}</Link>
+          {foreign && <span>{t("workspace.owner", { name: workspace.owner.username })}</span>}
+        </p>
+        <Rename workspace={workspace} reload={reload} />
+        <p className="about">
+          <Badge workspace={workspace} />
+          <span>{workspace.image_ref}</span>
+          <span>{t("workspace.created", { when: dateTime(workspace.created_at) })}</span>
+        </p>
+        {workspace.description && <p>{workspace.description}</p>}
+      </div>
+      {gone ? <Gone workspace={workspace} reload={reload} /> : <Verbs workspace={workspace} reload={reload} />}
+    </header>
+  );
+}
+
+type Wanted = Exclude<Desired, "DELETED">;
+interface Verb {
+  to: Wanted;
+  icon: IconName;
+  label: string;
+}
+
+/** What can be asked of it, by what it is. */
+function verbsOf(workspace: Workspace): Verb[] {
+  const start: Verb = { to: "RUNNING", icon: "play", label: t("verb.start") };
+  const stop: Verb = { to: "STANDBY", icon: "stop", label: t("verb.stop") };
+  const restore: Verb = { to: "STANDBY", icon: "restore", label: t("verb.restore") };
+  const archive: Verb = { to: "ARCHIVED", icon: "archive", label: t("verb.archive") };
+  switch (workspace.phase) {
+    case "RUNNING":
+      return [stop, archive];
+    case "STANDBY":
+      return [start, archive];
+    case "ARCHIVED":
+      return [start, restore];
+    case "PENDING":
+      return [start];
+    default:
+      return [];
+  }
+}
+
+function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
+  const [asking, setAsking] = useState<Wanted | null>(null);
+  const [deleting, setDeleting] = useState(false);
+  const busy = workspace.operation !== "NONE";
+  const going = workspace.desired_state === "DELETED";
+  const pending = workspace.phase !== "ERROR" && workspace.desired_state !== workspace.phase;
+
+  async function ask(to: Wanted): Promise<void> {
+    setAsking(to);
+    try {
+      await want(workspace.id, to);
+      await reload();
+    } catch (error) {
+      complain(error);
+    } finally {
+      setAsking(null);
+    }
+  }
+
+  async function takeBack(): Promise<void> {
+    try {
+      await undelete(workspace.id);
+      await reload();
+      say(t("trash.back", { name: workspace.name }));
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  return (
+    <div className="verbs">
+      {workspace.phase !== "ERROR" && !going && (
+        <a className="button primary big" href={workspace.url}>
+          <Icon name="open" />
+          {t(workspace.phase === "RUNNING" ? "verb.open" : "verb.open_wake")}
+        </a>
+      )}
+      <div className="verb-row">
+        {!going &&
+          verbsOf(workspace).map((verb) => (
+            <Button
+              key={verb.label}
+              icon={verb.icon}
+              busy={asking === verb.to || (pending && !busy && workspace.desired_state === verb.to)}
+              disabled={busy || asking !== null}
+              onClick={() => void ask(verb.to)}
+            >
+              {verb.label}
+            </Button>
+          ))}
+        {workspace.phase === "RUNNING" && !going && <KeepAwake workspace={workspace} reload={reload} />}
+        {going ? (
+          <Button icon="restore" disabled={busy} onClick={() => void takeBack()}>
+            {t("verb.keep_it")}
+          </Button>
+        ) : (
+          <Button icon="trash" disabled={busy} onClick={() => setDeleting(true)}>
+            {t("verb.delete")}
+          </Button>
+        )}
+      </div>
+      {busy && <p className="verb-note">{t("verb.wait", { operation: operationWord(workspace.operation) })}</p>}
+      {deleting && (
+        <DeleteDialog
+          workspace={workspace}
+          onClose={() => setDeleting(false)}
+          onDone={async (after) => {
+            setDeleting(false);
+            await reload();
+            if (after.deleted_at) navigate("/");
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+/** In the trash: back, or gone for good. */
+function Gone({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
+  const [busy, setBusy] = useState(false);
+  async function bring(): Promise<void> {
+    setBusy(true);
+    try {
+      await undelete(workspace.id);
+      say(t("trash.back", { name: workspace.name }));
+      await reload();
+    } catch (error) {
+      complain(error);
+    } finally {
+      setBusy(false);
+    }
+  }
+  return (
+    <div className="verbs">
+      {workspace.undelete_until ? (
+        <>
+          <Button kind="primary" icon="restore" busy={busy} onClick={() => void bring()}>
+            {t("verb.undelete")}
+          </Button>
+          <p className="verb-note">{t("trash.until", { when: dateTime(workspace.undelete_until) })}</p>
+        </>
+      ) : (
+        <p className="verb-note">{t("trash.never")}</p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,69 @@
+/** Notes on the workspace, in Markdown. */
+
+import { useState } from "react";
+import type { Workspace } from "../../api/types.ts";
+import { t } from "../../lib/language.ts";
+import { Markdown } from "../../lib/markdown.tsx";
+import { Button, Panel, Problem } from "../../ui/parts.tsx";
+import { useEditing } from "./editing.ts";
+import { Theirs } from "./theirs.tsx";
+
+export function Memo({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
+  const [text, setText] = useState<string | null>(null);
+  const editing = useEditing(workspace, ["memo"]);
+  const fixed = workspace.deleted_at !== null || workspace.desired_state === "DELETED";
+
+  async function save(overwrite = false): Promise<void> {
+    if (await editing.save({ memo: text || null }, overwrite)) {
+      setText(null);
+      await reload();
+    }
+  }
+
+  if (text === null) {
+    return (
+      <Panel
+        title={t("memo.title")}
+        actions={
+          !fixed && (
+            <Button
+              kind="quiet"
+              onClick={() => {
+                editing.begin();
+                setText(workspace.memo ?? "");
+              }}
+            >
+              {t(workspace.memo ? "app.edit" : "memo.write")}
+            </Button>
+          )
+        }
+      >
+        {workspace.memo ? <Markdown text={workspace.memo} /> : <p className="fine">{t("memo.none")}</p>}
+      </Panel>
+    );
+  }
+  return (
+    <Panel title={t("memo.title")}>
+      <textarea
+        aria-label={t("memo.title")}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        maxLength={20_000}
+        rows={8}
+        // biome-ignore lint/a11y/noAutofocus: it was asked for
+        autoFocus
+      />
+      <p className="fine">{t("memo.hint")}</p>
+      <Problem error={editing.error} />
+      {editing.theirs && (
+        <Theirs value={editing.theirs.memo ?? ""} onTake={() => setText(null)} onOverwrite={() => void save(true)} />
+      )}
+      <div className="verb-row end">
+        <Button onClick={() => setText(null)}>{t("app.cancel")}</Button>
+        <Button kind="primary" busy={editing.busy} onClick={() => void save()}>
+          {t("app.save")}
+        </Button>
+      </div>
+    </Panel>
+  );
+}

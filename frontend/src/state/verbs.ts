@@ -1,0 +1,54 @@
+/** What can be done to a workspace. Each answers with the workspace as it is then, which goes into the store at once. */
+
+import { call, get, post } from "../api/client.ts";
+import type { Desired, NewWorkspace, RecoverFrom, Workspace, WorkspaceChange } from "../api/types.ts";
+import { store } from "./store.ts";
+
+/** Only one's own are in the store: administrators also act on others'. */
+function known(workspace: Workspace): Workspace {
+  if (workspace.deleted_at) store.remove(workspace.id);
+  else if (store.get(workspace.id)) store.put(workspace);
+  return workspace;
+}
+
+const at = (id: string): string => `/workspaces/${id}`;
+
+export async function create(given: NewWorkspace): Promise<Workspace> {
+  const made = await post<Workspace>("/workspaces", given);
+  store.put(made);
+  return made;
+}
+
+export async function want(id: string, desired: Exclude<Desired, "DELETED">): Promise<Workspace> {
+  return known((await call<Workspace>("PATCH", at(id), { body: { desired_state: desired } })).data);
+}
+
+export async function change(id: string, body: WorkspaceChange, ifMatch: string | null): Promise<Workspace> {
+  return known((await call<Workspace>("PATCH", at(id), { body, ifMatch })).data);
+}
+
+export async function remove(id: string, how: { purge?: boolean; confirm?: boolean }): Promise<Workspace> {
+  return known((await call<Workspace>("DELETE", at(id), { query: how })).data);
+}
+
+export async function undelete(id: string): Promise<Workspace> {
+  return known(await post<Workspace>(`${at(id)}/undelete`));
+}
+
+export async function recover(id: string, from: RecoverFrom, forced: boolean): Promise<Workspace> {
+  return known(await post<Workspace>(`${at(id)}/recover`, { from, forced }));
+}
+
+export async function keepAwake(id: string, hours: number): Promise<Workspace> {
+  return known(await post<Workspace>(`${at(id)}/keep-awake`, { hours }));
+}
+
+export async function read(id: string): Promise<Workspace> {
+  return known(await get<Workspace>(at(id)));
+}
+
+/** With the ETag that a change of it needs. */
+export async function readForChange(id: string): Promise<{ workspace: Workspace; etag: string | null }> {
+  const { data, etag } = await call<Workspace>("GET", at(id));
+  return { workspace: known(data), etag };
+}

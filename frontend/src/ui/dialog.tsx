@@ -1,0 +1,69 @@
+/** A question that stands before the page: the browser's own dialog, so that focus and Escape are as people know them. */
+
+import { type FormEvent, type ReactNode, useEffect, useId, useRef } from "react";
+import type { ApiError } from "../api/client.ts";
+import { t } from "../lib/language.ts";
+import { Button, Problem } from "./parts.tsx";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  children: ReactNode;
+}
+
+export function Dialog({ title, onClose, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <header>
+        <h2 id={id}>{title}</h2>
+        <Button kind="quiet" icon="close" aria-label={t("app.close")} onClick={onClose} />
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+interface AskProps extends DialogProps {
+  yes: string;
+  danger?: boolean;
+  ready?: boolean;
+  busy: boolean;
+  error: ApiError | null;
+  onYes: () => void;
+}
+
+/** A form in a dialog with one answer and a way back. */
+export function Ask({ title, onClose, children, yes, danger, ready = true, busy, error, onYes }: AskProps) {
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    if (ready && !busy) onYes();
+  }
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={submit}>
+        {children}
+        <Problem error={error} />
+        <footer>
+          <Button onClick={onClose}>{t("app.cancel")}</Button>
+          <Button type="submit" kind={danger ? "danger" : "primary"} busy={busy} disabled={!ready}>
+            {yes}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,96 @@
+/** The page's own rules: where a login may lead, what a list shows, what a history is made of, what Markdown may do. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { HistoryLine, Workspace } from "../src/api/types.ts";
+import { localPath } from "../src/lib/localPath.ts";
+import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
+import { listed } from "../src/state/listing.ts";
+
+test("after a login one stays here", () => {
+  for (const fine of ["/", "/trash", "/w/0b1f/?folder=%2Fhome", "/a%20b"]) assert.equal(localPath(fine), fine);
+  for (const bad of [
+    null,
+    "",
+    "https://evil.example",
+    "//evil.example",
+    "/\\evil.example",
+    "/%2f/evil.example",
+    "/%5cevil.example",
+    "/%252f%252fevil",
+    "javascript:alert(1)",
+    "/a b",
+    "/\t/evil.example",
+    `/${"a".repeat(2001)}`,
+  ]) {
+    assert.equal(localPath(bad), "/", String(bad));
+  }
+});
+
+const workspace = (name: string, more: Partial<Workspace> = {}): Workspace =>
+  ({
+    id: name,
+    name,
+    description: null,
+    image_ref: "jupyterlab",
+    phase: "STANDBY",
+    operation: "NONE",
+    created_at: "2026-01-01T00:00:00+00:00",
+    last_access_at: null,
+    ...more,
+  }) as Workspace;
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+test("a list is searched, narrowed, counted and sorted", () => {
+  const all = [
+    workspace("w10"),
+    workspace("w2", { phase: "RUNNING", last_access_at: "2026-02-01T00:00:00+00:00" }),
+    workspace("other", { description: "about W2", operation: "STARTING" }),
+  ];
+  const by = (view: Partial<Parameters<typeof listed>[1]>) =>
+    listed(all, { text: "", narrow: "all", sort: "name", ...view }, collator);
+  assert.deepEqual(by({}).ids, ["other", "w2", "w10"]);
+  assert.deepEqual(by({ sort: "recent" }).ids[0], "w2");
+  assert.deepEqual(by({ text: " w2 " }).ids, ["other", "w2"]);
+  assert.deepEqual(by({ narrow: "busy" }).ids, ["other"]);
+  assert.deepEqual(by({ narrow: "RUNNING" }).ids, ["w2"]);
+  assert.equal(by({ narrow: "RUNNING" }).counts.get("STANDBY"), 2);
+});
+
+const line = (seconds: number, phase: string, operation: string, error: string | null = null): HistoryLine =>
+  ({
+    at: new Date(seconds * 1000).toISOString(),
+    phase,
+    operation,
+    error_reason: error,
+    reason: "",
+    cause: "user ada",
+    duration_ms: null,
+  }) as HistoryLine;
+
+test("a history is pieces of time, and says how long things usually take", () => {
+  const lines = [
+    line(0, "STANDBY", "STARTING"),
+    line(4, "STANDBY", "STARTING", "ActionFailed"),
+    line(10, "RUNNING", "NONE"),
+    line(100, "RUNNING", "STOPPING"),
+    line(101, "STANDBY", "NONE"),
+    line(200, "STANDBY", "STARTING"),
+    line(203, "RUNNING", "NONE"),
+  ].reverse();
+  const segments = segmentsOf(lines, 300_000);
+  assert.deepEqual(
+    segments.map((each) => [each.operation, (each.to - each.from) / 1000]),
+    [
+      ["STARTING", 10],
+      ["NONE", 90],
+      ["STOPPING", 1],
+      ["NONE", 99],
+      ["STARTING", 3],
+      ["NONE", 97],
+    ],
+  );
+  assert.equal(usualSeconds(segments, "STARTING"), 3, "the attempt that failed does not count");
+  assert.equal(usualSeconds(segments, "RESTORING"), null);
+});

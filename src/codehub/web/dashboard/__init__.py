@@ -1,0 +1,1 @@
+"""The dashboard: `built/` is what Vite makes of frontend/ (`make dashboard`), in the wheel too; pages.py serves it."""

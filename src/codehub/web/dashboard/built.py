@@ -1,0 +1,55 @@
+"""What Vite built, read once and kept in memory: less than a megabyte, so that no request touches the disk.
+
+Each file may have a `.gz` and a `.br` beside it, made at build time; whoever asks gets the smallest they can read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "built"
+INDEX = "index.html"
+_ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the smallest first
+_MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file and its compressed forms."""
+
+    plain: bytes
+    compressed: Mapping[str, bytes]
+    media_type: str
+    etag: str
+
+    def best_for(self, accepted: str) -> tuple[bytes, str | None]:
+        """The body, and its encoding, for an Accept-Encoding header."""
+        readable = {each.partition(";")[0].strip() for each in accepted.split(",") if "q=0" not in each}
+        for encoding, body in self.compressed.items():
+            if encoding in readable:
+                return body, encoding
+        return self.plain, None
+
+
+def read(folder: Path = FOLDER) -> Mapping[str, File]:
+    """Every file by its path in the folder; empty when nothing was built."""
+    if not (folder / INDEX).is_file():
+        return {}
+    found = (path for path in folder.rglob("*") if path.suffix in _MEDIA_TYPES and path.is_file())
+    return {path.relative_to(folder).as_posix(): _file(path) for path in found}
+
+
+def _file(path: Path) -> File:
+    plain = path.read_bytes()
+    compressed = {
+        encoding: beside.read_bytes()
+        for encoding, ending in _ENCODINGS.items()
+        if (beside := path.with_name(path.name + ending)).is_file()
+    }
+    return File(plain, compressed, _MEDIA_TYPES[path.suffix], f'"{blake2b(plain, digest_size=16).hexdigest()}"')

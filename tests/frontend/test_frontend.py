@@ -1,0 +1,63 @@
+"""The dashboard's sources: its own tests, the API's types, and the size of what is built."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codehub.web.dashboard import built
+from tests.api.contract import contract
+from tests.support import missing
+
+ROOT = Path(__file__).parents[2]
+FRONTEND = ROOT / "frontend"
+NODE = ROOT / ".venv" / "bin" / "node"
+MOST_BYTES = 200_000  # of compressed JavaScript, for the first look
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    if not NODE.exists() or not (FRONTEND / "node_modules" / ".ready").exists():
+        missing("the dashboard's packages: run `make dashboard`")
+    return str(NODE)
+
+
+def test_its_own_tests_pass(node: str) -> None:
+    command = [node, "--test", "tests/*.test.ts"]
+    done = subprocess.run(command, check=False, cwd=FRONTEND, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_types_are_the_api_s(node: str, tmp_path: Path) -> None:
+    made = tmp_path / "schema.ts"
+    tool = "node_modules/openapi-typescript/bin/cli.js"
+    subprocess.run([node, tool, "-o", str(made)], cwd=FRONTEND, input=contract(), text=True, check=True, timeout=60)
+    assert (FRONTEND / "src" / "api" / "schema.ts").read_text() == made.read_text(), "run `make docs`"
+
+
+def test_the_first_look_is_small() -> None:
+    files = built.read()
+    if not files:
+        missing("the dashboard: run `make dashboard`")
+    page = files[built.INDEX].plain.decode()
+    scripts = set(re.findall(r'"/(assets/[^"]+\.js)"', page))
+    assert scripts
+    assert sum(len(files[name].compressed["gzip"]) for name in scripts) <= MOST_BYTES
+
+
+def test_what_is_built_asks_nobody_else() -> None:
+    files = built.read()
+    if not files:
+        missing("the dashboard: run `make dashboard`")
+    assert not re.search(r'(?:src|href)="(?!/)', files[built.INDEX].plain.decode())
+    for name, file in files.items():
+        hosts = set(re.findall(r"https?://([a-z0-9.-]+)", file.plain.decode()))
+        # Names of XML, links in React's messages; nothing that is fetched.
+        assert hosts <= {"www.w3.org", "react.dev"}, name
+
+
+def test_the_lock_names_no_host() -> None:
+    lock = (FRONTEND / "package-lock.json").read_text()
+    assert '"resolved"' not in lock
+    assert '"integrity"' in lock
