@@ -43,12 +43,8 @@ def current_token(url: str) -> str | None:
     return login.token if login else None
 
 
-@contextmanager
-def connected(*, timeout: float | None = None) -> "Iterator[Client]":
-    """A client of the current server. Raises CommandError when nobody is logged in."""
-    from codehub.client import Client
-    from codehub.client.http import TIMEOUT
-
+def current_login() -> tuple[str, str]:
+    """The server's address and the token for it. Raises CommandError when nobody is logged in."""
     if os.environ.get("CODEHUB_TOKEN") and not os.environ.get("CODEHUB_URL"):
         raise CommandError(
             "CODEHUB_TOKEN is set, but not the server that it is for.", "Set CODEHUB_URL, too.", exit_code=Exit.USAGE
@@ -61,6 +57,16 @@ def connected(*, timeout: float | None = None) -> "Iterator[Client]":
         raise CommandError(
             f"You are not logged in to {url}.", f"Log in with: codehub login {url}", exit_code=Exit.NOT_ALLOWED
         )
+    return url, token
+
+
+@contextmanager
+def connected(*, timeout: float | None = None) -> "Iterator[Client]":
+    """A client of the current server. Raises CommandError when nobody is logged in."""
+    from codehub.client import Client
+    from codehub.client.http import TIMEOUT
+
+    url, token = current_login()
     try:
         client = Client(url, token, user_agent=USER_AGENT, timeout=timeout or TIMEOUT)
     except ValueError as error:

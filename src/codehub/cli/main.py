@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from codehub import __version__
-from codehub.cli import adopt, gc, images, login, output, tokens, users, ws_state
+from codehub.cli import adopt, drill, gc, images, login, output, tokens, users, ws_state
 from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
 from codehub.cli.exits import Exit, exit_code_of
@@ -161,7 +161,13 @@ for _name, _command in (
 ):
     app.command(name=_name)(_command)
 
-for _name, _group in (("ws", ws_state.app), ("user", users.app), ("token", tokens.app), ("ide", ides)):
+for _name, _group in (
+    ("ws", ws_state.app),
+    ("user", users.app),
+    ("token", tokens.app),
+    ("ide", ides),
+    ("drill", drill.app),
+):
     app.add_typer(_group, name=_name)
 
 

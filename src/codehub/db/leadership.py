@@ -4,6 +4,9 @@ A new leader raises the epoch before it does anything. Every controller write lo
 epoch it believes in, so it either commits before the raise or is refused.
 """
 
+import psycopg
+
+from codehub.db.connecting import connect_error
 from codehub.db.pool import Connection
 
 _BUMP = "UPDATE leadership SET epoch = epoch + 1, holder = %s, since = now() RETURNING epoch"
@@ -13,6 +16,16 @@ _CURRENT = "SELECT epoch FROM leadership"
 async def bump_epoch(conn: Connection, holder: str) -> int:
     """Begin a new leadership. Waits for writes of the old one that are under way."""
     return await _one(conn, _BUMP, [holder])
+
+
+def holder_of(database_url: str) -> str:
+    """Who leads, or has led last: `host:pid`. For commands, which have no pool."""
+    try:
+        with psycopg.connect(database_url, connect_timeout=10) as conn:
+            row = conn.execute("SELECT holder FROM leadership").fetchone()
+    except psycopg.Error as error:
+        raise connect_error(database_url, error) from None
+    return str(row[0]) if row is not None else ""
 
 
 async def current_epoch(conn: Connection) -> int:
