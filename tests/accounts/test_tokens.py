@@ -9,7 +9,7 @@ import pytest
 from codehub.db.pool import Pool, connection
 from codehub.errors import NotLoggedIn
 from codehub.services import tokens
-from codehub.services.actors import Scope
+from codehub.services.actors import Scope, UserRole
 from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
 
 
@@ -141,6 +141,27 @@ async def test_tokens_end_with_their_session_when_all_are_ended(
     assert [await status_of(client, each) for each in made] == [200] * 4, "a browser that leaves leaves them"
     assert (await client.post("/api/v1/logout?everywhere=true", headers=here)).status_code == 204
     assert [await status_of(client, each) for each in made] == [401, 401, 200, 401]
+
+
+async def test_tokens_end_with_their_session_when_it_is_revoked(
+    client: httpx.AsyncClient, pool: Pool, ada: Person
+) -> None:
+    there = await session_headers(pool, ada)
+    (row,) = (await client.get("/api/v1/sessions", headers=there)).json()["items"]
+    here = await session_headers(pool, ada)
+    mine, theirs = [(await made_with(client, each))[1] for each in (here, there)]
+    of_theirs = (await made_with(client, {"Authorization": f"Bearer {theirs}"}))[1]
+    assert (await client.delete(f"/api/v1/sessions/{row['id']}", headers=here)).status_code == 204
+    assert [await status_of(client, each) for each in (mine, theirs, of_theirs)] == [200, 401, 401]
+
+
+async def test_a_token_is_worth_what_its_user_is_now(client: httpx.AsyncClient, pool: Pool) -> None:
+    """Not what they were when it was made."""
+    token = await token_headers(pool, await add_person(pool, "root", UserRole.ADMIN))
+    assert (await client.get("/api/v1/users", headers=token)).status_code == 200
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE users SET role = 'user' WHERE username = 'root'")
+    assert (await client.get("/api/v1/users", headers=token)).status_code == 403
 
 
 async def test_a_new_password_ends_what_was_made_elsewhere(client: httpx.AsyncClient, pool: Pool, ada: Person) -> None:

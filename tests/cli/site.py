@@ -45,6 +45,7 @@ class Site:
 
     url: str
     world: MemoryWorld
+    database: str
     pool: Pool
     loop: asyncio.AbstractEventLoop
     people: dict[str, Person] = field(default_factory=dict)
@@ -104,7 +105,7 @@ async def _live(database: str, redis_url: str, started: "Future[tuple[Site, asyn
         context = Context(settings, pool, redis, lambda: IMAGES, InstanceBackend.PROCESS)
         app = application({"coordinator": coordinator.check}, context)
         with contextlib.closing(listen("127.0.0.1", 0)) as listener:
-            site = Site(url_of(listener).rstrip("/"), world, pool, asyncio.get_running_loop())
+            site = Site(url_of(listener).rstrip("/"), world, database, pool, asyncio.get_running_loop())
             for name, role in (("ada", UserRole.USER), ("root", UserRole.ADMIN)):
                 site.people[name] = await add_person(pool, name, role)
                 await set_password(pool, site.people[name], PASSWORD)
@@ -149,7 +150,7 @@ class Shell:
     def __call__(self, *arguments: str, given: str = "", **environment: str) -> Done:
         out, err = io.StringIO(), io.StringIO()
         with self.monkeypatch.context() as here:
-            for name in ("CODEHUB_URL", "CODEHUB_TOKEN"):
+            for name in ("CODEHUB_URL", "CODEHUB_TOKEN", "CODEHUB_PASSWORD"):
                 here.delenv(name, raising=False)
             here.setenv("XDG_CONFIG_HOME", str(self.home))
             for name, value in {**self.environment, **environment}.items():

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from codehub.cli import credentials
+from codehub.db.pool import connection
+from tests.accounts.people import add_person
 from tests.cli.codehub import free_port
 from tests.cli.site import PASSWORD, Shell, Site, running_site
 from tests.support import Databases
@@ -161,9 +163,6 @@ def test_credentials_that_are_damaged(shell: Shell) -> None:
 def test_users_from_first_to_last(root: Shell, shell: Shell, site: Site) -> None:
     root.ok("user", "create", "grace", "--password-stdin", given=f"{PASSWORD}\n")
     assert "grace" in root.ok("user", "list").out
-    # A token, which is what the command line has, makes no administrators and sets nobody's password.
-    assert root("user", "role", "grace", "admin").code == 5
-    assert root("user", "password", "grace", "--password-stdin", given="another good password\n").code == 5
     root.ok("user", "role", "grace", "user")
     shell.ok("login", site.url, "-u", "grace", "--password-stdin", given=f"{PASSWORD}\n")
     changed = shell.ok("user", "password", "--password-stdin", given=f"{PASSWORD}\nanother good password\n")
@@ -174,6 +173,65 @@ def test_users_from_first_to_last(root: Shell, shell: Shell, site: Site) -> None
     root.ok("user", "enable", "grace")
     found = {one["username"]: one for one in json.loads(root.ok("user", "list", "--json").out)}
     assert found["grace"]["disabled"] is False
+
+
+def test_what_makes_an_administrator_is_asked_for_ones_own_password(root: Shell, shell: Shell, site: Site) -> None:
+    """A token is what the command line has; it alone is not enough."""
+    root.ok("user", "create", "alan", "--password-stdin", given=f"{PASSWORD}\n")
+    for arguments in (["role", "alan", "admin"], ["password", "alan"], ["create", "kurt", "--admin"]):
+        done = root("user", *arguments)
+        assert (done.code, "CODEHUB_PASSWORD" in done.line) == (2, True)
+        assert root("user", *arguments, "--password-stdin", given="a wrong password\n").code == 5
+    root.ok("user", "role", "alan", "admin", CODEHUB_PASSWORD=PASSWORD)
+    root.ok("user", "role", "alan", "user")
+    root.ok("user", "role", "alan", "admin", "--password-stdin", given=f"{PASSWORD}\n")
+    root.ok("user", "password", "alan", "--password-stdin", given=f"{PASSWORD}\nanother good password\n")
+    root.ok(
+        "user", "create", "kurt", "--admin", "--password-stdin", given="a third password\n", CODEHUB_PASSWORD=PASSWORD
+    )
+    shell.ok("login", site.url, "-u", "alan", "--password-stdin", given="another good password\n")
+    found = {one["username"]: one["role"] for one in json.loads(shell.ok("user", "list", "--json").out)}
+    assert (found["alan"], found["kurt"]) == ("admin", "admin")
+    assert site.run(sessions_of(site, "root")) == 0, "each has ended with its command"
+    for name in ("alan", "kurt"):
+        root.ok("user", "role", name, "user")
+
+
+async def sessions_of(site: Site, username: str) -> int:
+    async with connection(site.pool) as conn:
+        row = await (
+            await conn.execute("SELECT count(*) FROM sessions WHERE user_id = %s", [site.people[username].id])
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_a_forgotten_password_is_set_where_the_database_is(shell: Shell, site: Site) -> None:
+    there = {"DATABASE_URL": site.database}
+    site.people["emmy"] = site.run(add_person(site.pool, "emmy"))
+    token = site.token("emmy")
+    done = shell.ok("user", "reset-password", "emmy", "--password-stdin", given=f"{PASSWORD}\n", **there)
+    assert done.err == "emmy has a new password.\n"
+    assert shell("whoami", CODEHUB_URL=site.url, CODEHUB_TOKEN=token).code == 5, "what there was has ended"
+    shell.ok("login", site.url, "-u", "emmy", "--password-stdin", given=f"{PASSWORD}\n")
+    entries = site.run(entries_about(site, "emmy"))
+    assert [(kind, action, details["on_the_machine"]) for kind, action, details in entries] == [
+        ("system", "user.password", True)
+    ]
+    for username, password, code, words in (("nobody", PASSWORD, 3, "nobody"), ("emmy", "short", 2, "10 characters")):
+        done = shell("user", "reset-password", username, "--password-stdin", given=f"{password}\n", **there)
+        assert (done.code, words in done.line) == (code, True), done
+    nowhere = {"CODEHUB_DATA_DIR": str(shell.home / "nothing")}
+    done = shell("user", "reset-password", "emmy", "--password-stdin", given=f"{PASSWORD}\n", **nowhere)
+    assert (done.code, "CODEHUB_DATA_DIR" in done.line) == (1, True)
+
+
+async def entries_about(site: Site, username: str) -> list[tuple[str, str, dict[str, object]]]:
+    async with connection(site.pool) as conn:
+        rows = await conn.execute(
+            "SELECT actor_kind::text, action, details FROM audit_log WHERE details ->> 'username' = %s", [username]
+        )
+        return await rows.fetchall()
 
 
 def test_tokens(root: Shell) -> None:

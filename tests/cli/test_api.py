@@ -13,6 +13,7 @@ from codehub.client import ApiError, Client
 from tests.cli.codehub import environment, failing
 from tests.support import eventually
 
+PASSWORD = re.compile(r"Log in as +admin\n +Password +(\S+)")
 URL = re.compile(r"running at (http://\S+)/\.")
 
 
@@ -40,6 +41,11 @@ def api(output: Path, **settings: str) -> Iterator[str]:
 def test_two_beside_each_other(tmp_path: Path, database: str, server_redis: str) -> None:
     settings = {"DATABASE_URL": database, "REDIS_URL": server_redis}
     with api(tmp_path / "a", **settings) as first, api(tmp_path / "b", **settings) as second:
+        admin = PASSWORD.search((tmp_path / "a").read_text())
+        assert admin, "the first one makes an administrator"
+        assert not PASSWORD.search((tmp_path / "b").read_text())
+        with Client(second) as client:
+            assert client.login("admin", admin[1]).role == "admin"
         for url in (first, second):
             with Client(url) as client:
                 told, _ = client.readiness()

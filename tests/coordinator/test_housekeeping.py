@@ -1,6 +1,9 @@
-"""Old history is forgotten, piece by piece."""
+"""What happened long ago is forgotten, piece by piece."""
 
 from datetime import timedelta
+from typing import LiteralString
+
+import pytest
 
 from codehub.coordinator import housekeeping
 from codehub.coordinator.housekeeping import Housekeeper
@@ -16,7 +19,7 @@ async def test_a_run_forgets_one_piece(records: DatabaseRecords, owner: Connecti
            SELECT %s, now() - interval '1 day' * (day / 100), 'RUNNING', 'NONE' FROM generate_series(0, 9999) AS day""",
         [identity],
     )
-    housekeeper = Housekeeper(records, history_retention=timedelta(days=30, hours=12))
+    housekeeper = Housekeeper(records, history=timedelta(days=30, hours=12), audit=None)
     assert await housekeeper.run_once()
     assert await _left(owner) == 10000 - housekeeping._PIECE
     assert not await housekeeper.run_once()
@@ -24,7 +27,22 @@ async def test_a_run_forgets_one_piece(records: DatabaseRecords, owner: Connecti
     assert not await housekeeper.run_once()
 
 
-async def _left(owner: Connection) -> int:
-    row = await (await owner.execute("SELECT count(*) FROM workspace_history")).fetchone()
+@pytest.mark.parametrize(("days", "left"), [(30, 31 * 100), (None, 10000)])
+async def test_the_audit_log_is_forgotten_by_age_or_never(
+    records: DatabaseRecords, owner: Connection, days: int | None, left: int
+) -> None:
+    await owner.execute(
+        """INSERT INTO audit_log (at, actor_kind, action)
+           SELECT now() - interval '1 day' * (day / 100), 'system', 'a deed' FROM generate_series(0, 9999) AS day"""
+    )
+    age = None if days is None else timedelta(days=days, hours=12)
+    housekeeper = Housekeeper(records, history=timedelta(days=30), audit=age)
+    while await housekeeper.run_once():
+        pass
+    assert await _left(owner, "audit_log") == left
+
+
+async def _left(owner: Connection, table: LiteralString = "workspace_history") -> int:
+    row = await (await owner.execute(f"SELECT count(*) FROM {table}")).fetchone()
     assert row is not None
     return int(row[0])

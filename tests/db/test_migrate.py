@@ -95,6 +95,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0010": _history_too,
     "0011": _history_too,
     "0012": _visits_too,
+    "0013": _visits_too,
 }
 
 

@@ -44,7 +44,7 @@ TABLES = {
     "users": {Role.API: "SIUD", Role.CONTROLLER: "", Role.PROXY: ""},
     "sessions": {Role.API: "SIUD", Role.CONTROLLER: "", Role.PROXY: ""},
     "tokens": {Role.API: "SIUD", Role.CONTROLLER: "", Role.PROXY: ""},
-    "audit_log": {Role.API: "SI", Role.CONTROLLER: "", Role.PROXY: ""},
+    "audit_log": {Role.API: "SI", Role.CONTROLLER: "D", Role.PROXY: ""},
     "workspaces": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
     "workspace_history": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
     "leadership": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},

@@ -6,6 +6,7 @@ Any number of them may run behind a load balancer; they have no access to the in
 
 import contextlib
 
+from codehub.cli import first_admin
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
@@ -43,7 +44,9 @@ def run(settings: Settings) -> None:
                 context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
                 app = application(checks, context)
+                admin = await first_admin.make(context)
                 say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
+                first_admin.introduce(admin)
                 await serve_with_events(app, listener)
 
     run_until_stopped(serve_api)

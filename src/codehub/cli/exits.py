@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from codehub.errors import CodeHubError, StartError
+from codehub.errors import CodeHubError, Conflict, Invalid, NotFound, StartError
 
 
 class Exit(IntEnum):
@@ -47,6 +47,8 @@ _OF_STATUS = {
     504: Exit.UNREACHABLE,
 }
 
+_OF_SERVICES = {Conflict: Exit.CONFLICT, Invalid: Exit.USAGE, NotFound: Exit.NOT_FOUND}
+
 
 class CommandError(CodeHubError):
     """A command cannot do its work; `exit_code` says of which kind that is."""
@@ -59,6 +61,9 @@ class CommandError(CodeHubError):
 def exit_code_of(error: CodeHubError) -> int:
     if isinstance(error, StartError | CommandError):
         return error.exit_code
+    for kind, exit_code in _OF_SERVICES.items():  # of commands that work on the database itself
+        if isinstance(error, kind):
+            return exit_code
     code, status = getattr(error, "code", None), getattr(error, "status", None)  # ApiError is not imported for this
     if code in ("unreachable", "unexpected_answer"):
         return Exit.UNREACHABLE

@@ -91,10 +91,10 @@ def new_password(*, from_stdin: bool, what: str = "Password") -> str:
     return password
 
 
-def known_password(what: str, *, from_stdin: bool) -> str:
+def known_password(what: str, *, from_stdin: bool, instead: str = "--password-stdin") -> str:
     if from_stdin:
         return _line("password")
-    need_terminal("--password-stdin")
+    need_terminal(instead)
     password: str = typer.prompt(what, hide_input=True, err=True)
     return password
 

@@ -16,7 +16,7 @@ import structlog
 from pydantic import SecretStr
 
 from codehub import __version__
-from codehub.cli import ide
+from codehub.cli import first_admin, ide
 from codehub.cli.isolation import described
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
@@ -31,7 +31,7 @@ from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import Unavailable
 from codehub.metrics import Metrics
-from codehub.services.accounts import FirstAdmin, first_admin
+from codehub.services.accounts import FirstAdmin
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.context import Context
@@ -149,7 +149,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     }
     try:
         await _coordinating(dependencies.coordinator)
-        admin = await _first_admin(dependencies.context)
+        admin = await first_admin.make(dependencies.context)
         _announce(url, data_dir, admin)
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -158,18 +158,6 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
-
-
-async def _first_admin(context: Context) -> FirstAdmin | None:
-    """A stop meanwhile waits for it: a password that was made is shown, as nobody could learn it later."""
-    making = asyncio.create_task(first_admin(context.pool, context.settings.accounts))
-    try:
-        return await asyncio.shield(making)
-    except asyncio.CancelledError:
-        await asyncio.wait({making})
-        if not making.cancelled() and making.exception() is None:
-            _introduce(making.result())
-        raise
 
 
 async def _coordinating(coordinator: Coordinator) -> None:
@@ -186,14 +174,8 @@ async def _coordinating(coordinator: Coordinator) -> None:
 def _announce(url: str, data_dir: DataDir, admin: FirstAdmin | None) -> None:
     say(f"\nCodeHub {__version__} is running.\n")
     say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
-    _introduce(admin)
+    first_admin.introduce(admin)
     log.info("codehub is running", url=url)
-
-
-def _introduce(admin: FirstAdmin | None) -> None:
-    if admin is not None:  # made in this start; the password is never shown again, and never logged
-        shown = admin.password or "(as in CODEHUB_ADMIN_PASSWORD)"
-        say(f"    Log in as     {admin.username}\n    Password      {shown}\n    It is not shown again.\n")
 
 
 def _url(secret: SecretStr | None) -> str | None:

@@ -1,12 +1,18 @@
 """`codehub user`: accounts, for administrators; and one's own password."""
 
-from typing import Annotated
+import asyncio
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codehub.cli import naming, options, output
-from codehub.cli.connecting import USER_AGENT, connected
+from codehub.cli.connecting import connected
 from codehub.cli.exits import CommandError, Exit
+from codehub.cli.proving import in_session, proven
+
+if TYPE_CHECKING:
+    from codehub.config import Settings
+    from codehub.db.accounts import UserRow
 
 app = typer.Typer(help="Users, for administrators.", no_args_is_help=True)
 
@@ -37,8 +43,12 @@ def create(
     password_stdin: options.PasswordStdin = False,
     json: options.Json = False,
 ) -> None:
-    """Add a user; asks for their password."""
-    with connected() as client:
+    """Add a user; asks for their password.
+
+    For an administrator it asks for your own first, unless that is in CODEHUB_PASSWORD; with --password-stdin that is
+    the first line and theirs the second.
+    """
+    with in_session(from_stdin=password_stdin) if admin else connected() as client:
         password = None if no_password else options.new_password(from_stdin=password_stdin)
         made = client.create_user(username, password, role="admin" if admin else "user")
     if json:
@@ -71,12 +81,21 @@ def enable(user: Username, json: options.Json = False) -> None:
 def role(
     user: Username,
     role: Annotated[str, typer.Argument(metavar="ROLE", help=f"One of: {', '.join(ROLES)}.")],
+    password_stdin: options.PasswordStdin = False,
     json: options.Json = False,
 ) -> None:
-    """Make a user an administrator, or no longer."""
+    """Make a user an administrator, or no longer.
+
+    To make one it asks for your own password, unless that is in CODEHUB_PASSWORD.
+    """
     if role not in ROLES:
         raise CommandError(f"There is no role {role!r}.", f"Choose one of: {', '.join(ROLES)}.", exit_code=Exit.USAGE)
-    _change(user, {"role": role}, f"is {'an administrator' if role == 'admin' else 'an ordinary user'} now", json=json)
+    words = f"is {'an administrator' if role == 'admin' else 'an ordinary user'} now"
+    with connected() as client:
+        found = naming.user(client, user)
+    with in_session(from_stdin=password_stdin) if role == "admin" else connected() as client:
+        changed = client.update_user(found.id, role=role)
+    _done(changed, words, json=json)
 
 
 @app.command()
@@ -87,33 +106,58 @@ def password(
 ) -> None:
     """Set a user's password, or change your own.
 
-    For your own it asks for the present one first; with --password-stdin that is the first line and the new one the
-    second.
+    It asks for your own, present one first, unless that is in CODEHUB_PASSWORD; with --password-stdin that is the first
+    line and the new one the second.
     """
     if user is None:
         _own_password(from_stdin=password_stdin, json=json)
         return
     with connected() as client:
         found = naming.user(client, user)
+    with in_session(from_stdin=password_stdin) as session:
         new = options.new_password(from_stdin=password_stdin, what=f"New password of {output.clean(found.username)}")
-        changed = client.update_user(found.id, password=new)
+        changed = session.update_user(found.id, password=new)
     _done(changed, "has a new password", json=json)
 
 
-def _own_password(*, from_stdin: bool, json: bool) -> None:
-    """With --password-stdin: the present one on the first line, the new one on the second."""
-    from codehub.client import Client
+@app.command(name="reset-password")
+def reset_password(
+    username: Annotated[str, typer.Argument(metavar="USERNAME", help="Whose.")],
+    password_stdin: options.PasswordStdin = False,
+    json: options.Json = False,
+) -> None:
+    """Set a forgotten password, on the machine that has the database.
 
-    with connected() as client:
-        me, url = client.session().user, client.url
-    current = options.known_password(f"Present password of {output.clean(me.username)}", from_stdin=from_stdin)
-    new = options.new_password(from_stdin=from_stdin, what="New password")
-    with Client(url, user_agent=USER_AGENT) as session:
-        session.login(me.username, current)
-        try:
-            session.change_password(current, new)
-        finally:
-            session.logout()
+    Nobody needs to be logged in: it works on this machine's settings, on the embedded database or on DATABASE_URL's,
+    also while CodeHub runs. The user's sessions and tokens end.
+    """
+    from codehub import logs
+    from codehub.config import Settings
+
+    settings = Settings.load()
+    logs.configure(settings.log)
+    new = options.new_password(from_stdin=password_stdin, what=f"New password of {output.clean(username)}")
+    user = asyncio.run(_reset(settings, username, new))
+    if json:
+        output.print_json({"id": user.id, "username": user.username, "role": user.role})
+    else:
+        output.say(f"{output.clean(user.username)} has a new password.")
+
+
+async def _reset(settings: "Settings", username: str, password: str) -> "UserRow":
+    from codehub.backup.database import reachable
+    from codehub.db.pool import Role, open_pool
+    from codehub.services import accounts
+
+    async with reachable(settings, output.say) as url, open_pool(url, Role.API, max_size=1) as pool:
+        return await accounts.reset_password(pool, username, password)
+
+
+def _own_password(*, from_stdin: bool, json: bool) -> None:
+    with proven(from_stdin=from_stdin) as (session, current):
+        new = options.new_password(from_stdin=from_stdin, what="New password")
+        me = session.session().user
+        session.change_password(current, new)
     _done(me, "has a new password", json=json)
 
 

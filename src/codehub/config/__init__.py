@@ -101,7 +101,7 @@ class Settings(BaseModel):
 
 
 # Read by the test suite, and by commands that speak to a server (cli/connecting.py).
-_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_", "CODEHUB_URL", "CODEHUB_TOKEN")
+_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_", "CODEHUB_URL", "CODEHUB_TOKEN", "CODEHUB_PASSWORD")
 
 
 def group_types() -> dict[str, type[Group]]:

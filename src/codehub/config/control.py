@@ -206,10 +206,17 @@ class OperationConfig(Group):
 
 
 class HistoryConfig(Group):
-    """How long it is remembered what happened to a workspace."""
+    """How long it is remembered what happened."""
 
     retention_seconds: Seconds = Field(
         7776000, validation_alias="HISTORY_RETENTION_SECONDS", description="Seconds that a line of history is kept."
+    )
+    audit_retention_days: int = Field(
+        365,
+        ge=0,
+        le=3650,
+        validation_alias="AUDIT_RETENTION_DAYS",
+        description="Days that an entry of the audit log (who did what) is kept; 0 is for ever.",
     )
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
-from codehub.db import archives, clock, gc_runs, reads
+from codehub.db import archives, audit, clock, gc_runs, reads
 from codehub.db.commits import commit_statuses
 from codehub.db.gc_runs import GcRequest
 from codehub.db.pool import Pool, connection
@@ -87,6 +87,11 @@ class DatabaseRecords:
         """Forget up to `limit` of the oldest lines of history that are older than that; how many."""
         async with connection(self._controller) as conn:
             return await prune_history(conn, await clock.now(conn) - older_than, limit)
+
+    async def prune_audit(self, older_than: timedelta, limit: int) -> int:
+        """The same of the audit log."""
+        async with connection(self._controller) as conn:
+            return await audit.prune(conn, older_than, limit)
 
     async def tend_accounts(self, config: AccountConfig) -> bool:
         """Let what disabled users have running step down, and forget sessions that have ended; True: more have."""

@@ -170,8 +170,11 @@ class Coordinator:
             on_change=controller.suspect_archives,
         )
         expirer = Expirer(self._records, RedisActivity(self._redis), flush_interval=settings.activity.flush_interval)
+        audit_days = settings.history.audit_retention_days
         housekeeper = Housekeeper(
-            self._records, history_retention=timedelta(seconds=settings.history.retention_seconds)
+            self._records,
+            history=timedelta(seconds=settings.history.retention_seconds),
+            audit=timedelta(days=audit_days) if audit_days else None,
         )
         requests = GcRequests(collector, self._records)
         requesting = Loop("gc requests", requests.honour, lambda: _REQUESTS_SECONDS)

@@ -1,6 +1,7 @@
-"""The audit log: who did what, when and from where. Rows are added and read, never changed."""
+"""The audit log: who did what, when and from where. Rows are added and read, never changed; old ones are forgotten."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -12,6 +13,12 @@ from codehub.model.workspace import UserId, WorkspaceId
 INSERT = """
 INSERT INTO audit_log (actor_user_id, actor_kind, action, workspace_id, address, details)
 VALUES (%(user)s, %(kind)s, %(action)s, %(workspace)s, %(address)s, %(details)s)
+"""
+
+# idx_audit_log_at
+PRUNE = """
+DELETE FROM audit_log
+WHERE id IN (SELECT id FROM audit_log WHERE at < now() - %s::interval ORDER BY at LIMIT %s)
 """
 
 
@@ -31,3 +38,8 @@ async def insert(
         "details": Jsonb(storable(plain)),
     }  # fmt: skip
     await conn.execute(INSERT, values)
+
+
+async def prune(conn: Connection, older_than: timedelta, limit: int) -> int:
+    """Forget up to `limit` of the oldest entries that are older than that; how many. The controller's role may."""
+    return (await conn.execute(PRUNE, [older_than, limit])).rowcount

@@ -64,7 +64,7 @@ WITH RECURSIVE ended (id) AS (
 UPDATE tokens SET revoked_at = now() FROM ended
 WHERE tokens.parent_id = ended.id AND tokens.user_id = %(user)s AND tokens.revoked_at IS NULL
 """
-REVOKE_MADE_WITH_TOKEN = _REVOKE_MADE_WITH.format("SELECT %(token)s::uuid")
+REVOKE_MADE_WITH = _REVOKE_MADE_WITH.format("SELECT %(credential)s::uuid")
 REVOKE_MADE_IN_SESSIONS = _REVOKE_MADE_WITH.format(
     "SELECT s.id FROM sessions s WHERE s.user_id = %(user)s AND s.id IS DISTINCT FROM %(but)s::uuid"
 )
@@ -125,8 +125,13 @@ async def revoke(conn: Connection, token: UUID, user: UserId) -> bool:
     """End it, and whatever was made with it; False when there is no such token. The caller holds the user's row."""
     if (await conn.execute(REVOKE, [token, user])).rowcount != 1:
         return False
-    await conn.execute(REVOKE_MADE_WITH_TOKEN, {"token": token, "user": user})
+    await revoke_made_with(conn, token, user)
     return True
+
+
+async def revoke_made_with(conn: Connection, credential: UUID, user: UserId) -> None:
+    """End what was made with a session or token, and with that. The caller holds the user's row."""
+    await conn.execute(REVOKE_MADE_WITH, {"credential": credential, "user": user})
 
 
 async def revoke_made_in_sessions(conn: Connection, user: UserId, *, but: UUID | None = None) -> int:

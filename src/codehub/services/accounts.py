@@ -105,9 +105,7 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
             await accounts.set_role(conn, user, wanted.role.value)
             await audit.record(conn, actor, "user.role", user=user, role=wanted.role.value)
         if hashed is not None:
-            await accounts.set_password(conn, user, hashed)
-            await sessions.delete_all(conn, was.id)
-            await tokens.revoke_all(conn, was.id)
+            await _set_password(conn, was, hashed)
             await audit.record(conn, actor, "user.password", user=user)
         if wanted.disabled is not None and wanted.disabled != (was.disabled_at is not None):
             await _set_disabled(conn, was, disabled=wanted.disabled)
@@ -117,6 +115,20 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
     if wanted.disabled:  # they are out by now, whatever becomes of this; the coordinator repeats it
         await step_down_disabled(pool)
     return changed
+
+
+async def reset_password(pool: Pool, username: str, password: str) -> UserRow:
+    """For whoever has the database itself: a password for somebody who has forgotten theirs, or who never had one."""
+    passwords.check_rules(password, username)
+    hashed = await passwords.hashed(password)
+    async with connection(pool) as conn:
+        found = await accounts.by_name(conn, username)
+        user = None if found is None else await accounts.by_id_locked(conn, found.id)
+        if user is None:
+            raise NotFound(f"There is no user {username}.")
+        await _set_password(conn, user, hashed)
+        await audit.record(conn, None, "user.password", user=user.id, username=user.username, on_the_machine=True)
+    return user
 
 
 async def keep_an_administrator(conn: Connection, user: UUID, wanted: Change, issuer: str | None) -> None:
@@ -132,8 +144,17 @@ async def keep_an_administrator(conn: Connection, user: UUID, wanted: Change, is
 async def _set_disabled(conn: Connection, user: UserRow, *, disabled: bool) -> None:
     await accounts.set_disabled(conn, user.id, disabled=disabled)
     if disabled:
-        await sessions.delete_all(conn, user.id)
-        await tokens.revoke_all(conn, user.id)
+        await _end_logins(conn, user)
+
+
+async def _set_password(conn: Connection, user: UserRow, hashed: str) -> None:
+    await accounts.set_password(conn, user.id, hashed)
+    await _end_logins(conn, user)
+
+
+async def _end_logins(conn: Connection, user: UserRow) -> None:
+    await sessions.delete_all(conn, user.id)
+    await tokens.revoke_all(conn, user.id)
 
 
 async def step_down_disabled(pool: Pool) -> int:

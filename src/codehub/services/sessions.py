@@ -130,10 +130,15 @@ async def mine(pool: Pool, config: AccountConfig, actor: Actor) -> Sequence[Sess
 
 
 async def revoke(pool: Pool, actor: Actor, session: UUID) -> None:
-    """End one of the actor's sessions."""
+    """End one of the actor's sessions, and the tokens that were made in it: whoever was in it keeps nothing.
+
+    Logging out leaves them: `codehub login` makes one and logs out.
+    """
     async with connection(pool) as conn:
+        await accounts.by_id_locked(conn, actor.user_id)
         if not await sessions.delete(conn, session, actor.user_id):
             raise NotFound("There is no such session.")
+        await tokens.revoke_made_with(conn, session, actor.user_id)
         await audit.record(conn, actor, "session.revoke", session=session)
 
 

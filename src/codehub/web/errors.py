@@ -30,6 +30,17 @@ STATUSES: Mapping[type[e.CodeHubError], HTTPStatus] = {
     e.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
+# What the framework refuses by itself. Not the names of HTTPStatus: other versions of Python have others.
+_HTTP_CODES = {
+    400: ("bad_request", "The request cannot be read."),
+    404: ("not_found", "There is nothing at this address."),
+    405: ("method_not_allowed", "This address does not have that method."),
+    406: ("not_acceptable", "There is no answer of the kind that was asked for."),
+    413: ("too_large", "The request is too large."),
+    415: ("unsupported_media_type", "The request is of a kind that is not read here."),
+    422: ("invalid", "The request cannot be used."),
+}
+
 
 def install(app: FastAPI) -> None:
     app.add_exception_handler(e.ServiceError, _service_error)
@@ -61,9 +72,10 @@ async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
 
 async def _http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    status = HTTPStatus(error.status_code)
-    message = str(error.detail) if error.detail and error.detail != status.phrase else f"{status.phrase}."
-    return JSONResponse(error_body(status.name.lower(), message), status, headers=error.headers)
+    code, usual = _HTTP_CODES.get(error.status_code, ("http_error", "The request was refused."))
+    plain = not error.detail or error.detail in {status.phrase for status in HTTPStatus}
+    message = usual if plain else str(error.detail)
+    return JSONResponse(error_body(code, message), error.status_code, headers=error.headers)
 
 
 async def _invalid_request(_request: Request, error: Exception) -> JSONResponse:

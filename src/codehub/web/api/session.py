@@ -200,7 +200,7 @@ async def list_sessions(actor: SessionActor, context: InContext) -> OwnSessions:
 
 @router.delete("/sessions/{session_id}", status_code=204)
 async def revoke_session(session_id: UUID, actor: SessionActor, context: InContext) -> None:
-    """Log out somewhere else."""
+    """Log out somewhere else; ends the tokens that were made there, too."""
     await sessions.revoke(context.pool, actor, session_id)
 
 
