@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -67,6 +68,11 @@ class Peer:
         self.sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
+        self.sock.close()
+
+    def reset(self) -> None:
+        """Close as a machine that crashed does."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
     def answer(self) -> tuple[int, dict[bytes, bytes], bytes]:
@@ -155,11 +161,20 @@ class Proxy:
     gate: PlainGate
     port: int
     stop: Callable[[], None]
+    call: Callable[[Callable[[], object]], object]  # in the proxy's thread
+    end: Callable[[], None]  # stop, and wait for it
     clients: list[Peer] = field(default_factory=list)
 
     def connect(self) -> Peer:
         self.clients.append(Peer(socket.create_connection(("127.0.0.1", self.port))))
         return self.clients[-1]
+
+    def accepts(self) -> bool:
+        try:
+            self.connect()
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def ask(self, request: bytes) -> tuple[int, dict[bytes, bytes], bytes]:
         """One request on a connection of its own."""
@@ -189,18 +204,21 @@ def proxy(
     thread.start()
 
     def stop() -> None:
-        if not loop.is_closed():
+        if thread.is_alive():
             loop.call_soon_threadsafe(task.cancel)
 
-    running = Proxy(gate, listener.getsockname()[1], stop)
-    try:
-        yield running
-    finally:
+    def end() -> None:
         for peer in running.clients:
             peer.close()
         stop()
         thread.join(SECONDS * 2)
         assert not thread.is_alive(), "the proxy does not stop"
+
+    running = Proxy(gate, listener.getsockname()[1], stop, loop.call_soon_threadsafe, end)
+    try:
+        yield running
+    finally:
+        end()
         loop.close()
     assert not errors, errors
 

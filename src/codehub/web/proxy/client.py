@@ -241,6 +241,8 @@ class Client(asyncio.Protocol, Visitor):
                 self._send_body(data)
             else:
                 self._deadline = self._engine.now() + self._engine.limits.body_seconds
+            if self._has_ended and not self._body.done:  # it will never be whole
+                self.end()
             self._read(True)
 
     def _send_body(self, data: bytes) -> None:

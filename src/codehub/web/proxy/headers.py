@@ -80,6 +80,8 @@ def _line(pair: tuple[bytes, bytes]) -> bytes:
 
 def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes:
     """The fields to answer with; what frames the body and ends the head is the caller's to add."""
+    if head.sent is not None and head.sent[0] is route:
+        return head.sent[1]
     fields = head.fields
     named = _named(fields)
     out = []
@@ -88,7 +90,10 @@ def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes
             line = _from_upstream(pair, request, route)  # noqa: PLW2901
         if line is not None and not (named and pair[0] in named):
             out.append(line)
-    return b"".join(out)
+    sent = b"".join(out)
+    if not route.strip:  # else a redirect may depend on the request
+        head.sent = (route, sent)
+    return sent
 
 
 def _from_upstream(pair: tuple[bytes, bytes], request: Request, route: Route) -> bytes | None:
@@ -178,9 +183,11 @@ def _plain(origin: bytes) -> bytes:
 def _below(path: bytes, route: Route) -> bytes:
     """A path as the workspace means it, as the browser sees it."""
     base = route.cookie_path
-    if path.startswith(base) or not path.startswith(b"/"):
-        return path if path.startswith(base) else base
-    return base.removesuffix(b"/") + path if route.strip else base
+    if path.startswith(base):
+        return path
+    if not route.strip or not path.startswith(b"/") or path + b"/" == base:
+        return base
+    return base.removesuffix(b"/") + path
 
 
 def _without_ours(cookies: bytes) -> bytes:

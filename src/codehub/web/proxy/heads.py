@@ -63,6 +63,7 @@ class ResponseHead:
     line: bytes
     minor: int
     fields: Fields
+    sent: tuple[object, bytes] | None = None  # what its fields became, and for whom (headers.py)
 
 
 Handler = Callable[[Fields, bytes], None]

@@ -15,11 +15,12 @@ def _nothing_counts(_: bytes) -> bool:
 class _End(asyncio.Protocol):
     """One side."""
 
-    __slots__ = ("_scan", "_tunnel", "is_stalled", "other", "transport")
+    __slots__ = ("_scan", "_tunnel", "has_ended", "is_stalled", "other", "transport")
     other: "_End"
 
     def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport, *, counts: bool) -> None:
         self.transport = transport
+        self.has_ended = False  # sends no more
         self.is_stalled = False  # does not take what was written
         self._scan: Callable[[bytes], bool] = FrameScanner().feed if counts else _nothing_counts
         self._tunnel = tunnel
@@ -39,8 +40,11 @@ class _End(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def eof_received(self) -> bool:
+        """Passed on; the second one, or one that cannot be passed on, closes."""
+        self.has_ended = True
         other = self.other.transport
-        if other.is_closing() or not other.can_write_eof():
+        if self.other.has_ended or other.is_closing() or not other.can_write_eof():
+            other.close()
             return False
         other.write_eof()
         self._tunnel.half_closed()

@@ -9,9 +9,11 @@ from collections.abc import Hashable
 
 from codehub.web.proxy import answers
 from codehub.web.proxy.framing import Body, Endless
-from codehub.web.proxy.heads import BadHead, ResponseHead, read_response
+from codehub.web.proxy.heads import BadHead, Fields, ResponseHead, read_response
 from codehub.web.proxy.pool import Pool
 from codehub.web.proxy.ports import Refusal
+
+_NOTHING = (b"", ResponseHead(0, b"", 1, Fields([], [])))
 
 
 class Visitor:
@@ -65,6 +67,7 @@ class Upstream(asyncio.Protocol):
         "_head_bytes",
         "_is_paused",
         "_keeps",
+        "_known",
         "_loop",
         "_pool",
         "idle_since",
@@ -89,6 +92,7 @@ class Upstream(asyncio.Protocol):
         self._body: Body | None = None
         self._has_answered = False
         self._keeps = False
+        self._known: tuple[bytes, ResponseHead] = _NOTHING
         self._is_paused = False
 
     def is_open(self) -> bool:
@@ -177,7 +181,12 @@ class Upstream(asyncio.Protocol):
                     raise BadHead("The head does not end.", 502)
                 self._buffer = data
                 return
-            head = read_response(data[:end])
+            raw = data[:end]
+            if raw == self._known[0]:  # small answers much resemble each other
+                head = self._known[1]
+            else:
+                head = read_response(raw)
+                self._known = (raw, head)
             data = data[end + 4 :]
             if head.status >= 200:
                 break
