@@ -15,12 +15,11 @@ def _nothing_counts(_: bytes) -> bool:
 class _End(asyncio.Protocol):
     """One side."""
 
-    __slots__ = ("_scan", "_tunnel", "has_ended", "is_stalled", "other", "transport")
+    __slots__ = ("_scan", "_tunnel", "is_stalled", "other", "transport")
     other: "_End"
 
     def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport, *, counts: bool) -> None:
         self.transport = transport
-        self.has_ended = False  # sends no more
         self.is_stalled = False  # does not take what was written
         self._scan: Callable[[bytes], bool] = FrameScanner().feed if counts else _nothing_counts
         self._tunnel = tunnel
@@ -32,23 +31,13 @@ class _End(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_stalled = True
-        self.other.transport.pause_reading()
+        if not self.other.transport.is_closing():
+            self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
         self.is_stalled = False
         if not self.other.transport.is_closing():
             self.other.transport.resume_reading()
-
-    def eof_received(self) -> bool:
-        """Passed on; the second one, or one that cannot be passed on, closes."""
-        self.has_ended = True
-        other = self.other.transport
-        if self.other.has_ended or other.is_closing() or not other.can_write_eof():
-            other.close()
-            return False
-        other.write_eof()
-        self._tunnel.half_closed()
-        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._tunnel.lost(self, exc)
@@ -97,10 +86,6 @@ class Tunnel:
     def drain(self) -> None:
         """Kept until the time for it is over; whoever is there reconnects then."""
 
-    def half_closed(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.now() + self._engine.limits.half_closed_seconds
-
     def lost(self, end: _End, exc: Exception | None) -> None:
         self._open_ends -= 1
         if self._open_ends == 0:
@@ -109,7 +94,7 @@ class Tunnel:
             self.route.open.discard(self)
         elif exc is None:
             end.other.transport.close()  # what was written goes out first …
-            self.half_closed()  # … but not for ever
+            self._deadline = self.now() + self._engine.limits.half_closed_seconds  # … but not for ever
         else:
             end.other.transport.abort()
 
