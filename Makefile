@@ -3,6 +3,7 @@
 #   make test    set up and run every test this machine can run
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make docker-lab   a real Docker engine with the test images, for `make test`
+#   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
 #   make check   formatting, lint, types, import contracts; of the dashboard, too
 #   make dashboard   build the dashboard (`make up` and `make test` do, when its sources have changed)
@@ -24,7 +25,7 @@ export VIRTUAL_ENV = $(CURDIR)/.venv
 BUILT := src/codehub/web/dashboard/built/index.html
 NODE := ../$(BIN)/node
 
-.PHONY: up test test-crash test-simulation docker-lab check dashboard format docs lock setup clean help
+.PHONY: up test test-k8s test-crash test-simulation docker-lab check dashboard format docs lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -68,6 +69,12 @@ up: setup dashboard
 WORKERS ?= 2
 test: setup dashboard
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+# Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh
+test-k8s: setup
+	@tests/lab/k8s.sh up >/dev/null
+	@CODEHUB_REQUIRE=all,k8s $(BIN)/pytest -n 0 -k k8s $(or $(ARGS),tests/contract tests/k8s); code=$$?; \
+	  $(if $(KEEP),:,tests/lab/k8s.sh down); exit $$code
 
 test-simulation: setup
 	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation

@@ -17,10 +17,14 @@ from tests.contract.s3 import S3Server, machine_address
 from tests.support import short_folder
 
 BACKENDS = [
-    name for name in ("memory", "process", "docker") if importlib.util.find_spec(f"tests.contract.harness_{name}")
+    name
+    for name in ("memory", "process", "docker", "k8s")
+    if importlib.util.find_spec(f"tests.contract.harness_{name}")
 ]
-# The fake has a store of its own; every other backend is run with a folder and with a bucket where a store matters.
-PAIRS = ["memory-memory", *(f"{name}-{store}" for name in BACKENDS if name != "memory" for store in ("folder", "s3"))]
+# The fake has a store of its own; every other backend is run with a folder and with a bucket where a store matters,
+# but for pods, which see no folder of ours.
+STORES = {"memory": ("memory",), "k8s": ("s3",)}
+PAIRS = [f"{name}-{store}" for name in BACKENDS for store in STORES.get(name, ("folder", "s3"))]
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +75,9 @@ class Harnesses:
 
     async def _store(self, backend: str, kind: str, place: Path) -> ArchiveStore:
         if kind == "s3":
-            server: S3Server = self.request.getfixturevalue("far_s3_server" if backend == "docker" else "s3_server")
+            server: S3Server = self.request.getfixturevalue(
+                "far_s3_server" if backend in ("docker", "k8s") else "s3_server"
+            )
             store = ArchiveStore.open(server.url, prefix=f"{place.name}/", s3=server.options)
         else:
             store = ArchiveStore.open((place / "store").as_uri(), limits=Limits())
@@ -92,7 +98,7 @@ async def harnesses(request: pytest.FixtureRequest) -> AsyncIterator[Harnesses]:
 @pytest.fixture(params=BACKENDS)
 async def harness(request: pytest.FixtureRequest, harnesses: Harnesses) -> Harness:
     """Every backend once: for what has nothing to do with the store."""
-    return await harnesses.get("memory-memory" if request.param == "memory" else f"{request.param}-folder")
+    return await harnesses.get(f"{request.param}-{STORES.get(request.param, ('folder',))[0]}")
 
 
 @pytest.fixture(params=PAIRS)

@@ -197,7 +197,7 @@ async def process_site(
     with ExitStack() as stack:
         place = Processes(data_dir, number)
         stack.callback(place.close)
-        yield await _site(folder, database_url, redis_url, place, s3, intervals)
+        yield await open_site(folder, database_url, redis_url, place, s3, intervals)
 
 
 @asynccontextmanager
@@ -208,10 +208,10 @@ async def docker_site(
     with ExitStack() as stack:
         place = Containers(lab, host or lab.host)
         stack.callback(place.close)
-        yield await _site(folder, database_url, redis_url, place, None, {})
+        yield await open_site(folder, database_url, redis_url, place, None, {})
 
 
-async def _site(
+async def open_site(
     folder: Path,
     database_url: str,
     redis_url: str,

@@ -11,6 +11,7 @@ from codehub.drivers.docker import seen
 from codehub.drivers.docker.api import version_prefix
 from codehub.drivers.docker.instances import split_reference
 from codehub.drivers.docker.reach import reach_of
+from codehub.drivers.registry import is_registry_outage
 from codehub.errors import Unreachable
 from codehub.model.names import archive_key
 from codehub.model.observation import JobState
@@ -107,7 +108,7 @@ def test_frames_of_a_log() -> None:
     ],
 )
 def test_a_registry_that_is_out_is_not_a_missing_image(message: str, outage: bool) -> None:
-    assert seen.is_registry_outage(message) is outage
+    assert is_registry_outage(message) is outage
 
 
 @pytest.mark.parametrize(

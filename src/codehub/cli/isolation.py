@@ -4,7 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from codehub.web.health import DependencyState
 
-_TITLES = {"process": "Workspaces are processes of this machine.", "docker": "Workspaces are containers."}
+_TITLES = {
+    "process": "Workspaces are processes of this machine.",
+    "docker": "Workspaces are containers.",
+    "k8s": "Workspaces are pods.",
+}
 
 # What a driver says (in part), and what a person can do about it.
 _ADVICE = (

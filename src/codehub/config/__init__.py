@@ -28,6 +28,7 @@ from codehub.config.control import (
     TtlConfig,
 )
 from codehub.config.dataplane import BackendConfig, DockerConfig, ProcessConfig, ResourcesConfig, StoreConfig
+from codehub.config.kubernetes import KubernetesConfig
 from codehub.config.values import Group
 from codehub.errors import SettingsError
 
@@ -41,6 +42,7 @@ __all__ = [
     "GcConfig",
     "Group",
     "HistoryConfig",
+    "KubernetesConfig",
     "LimitsConfig",
     "LogConfig",
     "OidcConfig",
@@ -84,6 +86,7 @@ class Settings(BaseModel):
     resources: ResourcesConfig
     process: ProcessConfig
     docker: DockerConfig
+    kubernetes: KubernetesConfig
 
     @classmethod
     def load(cls) -> Self:

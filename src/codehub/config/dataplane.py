@@ -19,10 +19,10 @@ _LEAST_PIDS = 32
 
 def _backends(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
-        if name not in ("process", "docker"):
-            raise ValueError("must be process, docker or both, separated by a comma")
+        if name not in ("process", "docker", "k8s"):
+            raise ValueError("must be some of process, docker and k8s, separated by commas")
     if not names:
-        raise ValueError("must name at least one of process and docker")
+        raise ValueError("must name at least one of process, docker and k8s")
     return names
 
 
@@ -126,7 +126,7 @@ class BackendConfig(Group):
     enabled: Annotated[Words, AfterValidator(_backends)] = Field(
         ("process",),
         validation_alias="CODEHUB_BACKENDS",
-        description="`process` (sandboxed processes of this machine), `docker`, or both.",
+        description="`process` (sandboxed processes of this machine), `docker`, `k8s`, or several.",
     )
     default: str | None = Field(
         None,
@@ -138,7 +138,7 @@ class BackendConfig(Group):
         validation_alias="CODEHUB_IMAGES",
         description="What workspaces may be, as `name` or `name=image`: `name` alone is one of `codehub ide list`; "
         "containers run the image, which must listen on port 8080. "
-        "Default: `jupyterlab,code-server` for `process`, `code-server` for `docker`.",
+        "Default: `jupyterlab,code-server` for `process`, `code-server` for `docker` and `k8s`.",
     )
 
     @model_validator(mode="after")

@@ -18,6 +18,8 @@ from codehub.drivers.archives import ArchiveStore, Limits, S3Options
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.drivers.docker import DockerDriver, DockerOptions, Outbound
 from codehub.drivers.images import for_containers, for_processes
+from codehub.drivers.kubernetes import KubernetesDriver, KubernetesOptions
+from codehub.drivers.kubernetes.options import Toleration
 from codehub.drivers.preparing import Preparing
 from codehub.drivers.process import Options, ProcessDriver
 from codehub.drivers.process.layout import Layout
@@ -70,8 +72,7 @@ async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Driv
         store = open_store(settings.store, url)
         opened: dict[InstanceBackend, _Opened] = {}
         for backend in map(InstanceBackend, settings.backends.enabled):
-            open_it = _open_docker if backend is InstanceBackend.DOCKER else _open_process
-            opened[backend] = await open_it(settings, data_dir, store, stack)
+            opened[backend] = await _OPENERS[backend](settings, data_dir, store, stack)
 
         async def prepare_store() -> None:
             if places.knows_store(data_dir, url):
@@ -138,6 +139,32 @@ def docker_options(settings: Settings, data_dir: Path) -> DockerOptions:
     )
 
 
+def kubernetes_options(settings: Settings, data_dir: Path) -> KubernetesOptions:
+    given = settings.kubernetes
+    return KubernetesOptions(
+        installation=settings.docker.installation or places.installation(data_dir),
+        images=for_containers(settings.backends.image_of),
+        job_image=given.job_image,
+        kubeconfig=given.kubeconfig,
+        context=given.context,
+        namespace=given.namespace,
+        storage_class=given.storage_class,
+        home_bytes=given.home_size,
+        access_mode=given.access_mode,
+        requested_cpus=given.requested_cpus,
+        requested_memory=given.requested_memory,
+        node_selector=given.node_labels,
+        tolerations=tuple(Toleration(*taint) for taint in given.taints),
+        pull_secrets=given.pull_secrets,
+        pull=given.pull,
+        outbound=Outbound(given.outbound),
+        allow=given.allow,
+        deny=given.deny,
+        callers=given.callers,
+        require_isolation=given.require_isolation,
+    )
+
+
 def process_options(settings: Settings, root: Path) -> Options:
     given = settings.process
     return Options(
@@ -173,6 +200,20 @@ async def _open_docker(settings: Settings, data_dir: Path, store: ArchiveStore, 
     driver = DockerDriver(options, store.job_urls)
     stack.push_async_callback(driver.close)
     return _Opened(driver.backend, driver.isolation, lambda: list(options.images), driver.prepare)
+
+
+async def _open_kubernetes(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
+    options = kubernetes_options(settings, data_dir)
+    driver = await asyncio.to_thread(KubernetesDriver, options, store.job_urls)
+    stack.push_async_callback(driver.close)
+    return _Opened(driver.backend, driver.isolation, lambda: list(options.images), driver.prepare)
+
+
+_OPENERS = {
+    InstanceBackend.PROCESS: _open_process,
+    InstanceBackend.DOCKER: _open_docker,
+    InstanceBackend.K8S: _open_kubernetes,
+}
 
 
 @asynccontextmanager

@@ -29,6 +29,7 @@ class InstanceSeen:
     life: Life | None
     op_id: OpId | None = None  # the STARTING that asked for it, from its label
     endpoint: str | None = None
+    message: str = ""  # why it is dead or not ready, for people, where the driver knows
 
     @property
     def exists(self) -> bool:

@@ -96,8 +96,12 @@ def _container(before: Condition, workspace: Workspace, seen: Seen, now: datetim
             False, c.CONTAINER_NOT_RUNNING, "A container that nobody asked for is being removed.", now
         )
     if instance.life is Life.DEAD:
-        return before.seen_as(False, c.CONTAINER_NOT_RUNNING, "The container has stopped.", now)
+        return before.seen_as(False, c.CONTAINER_NOT_RUNNING, _with("The container has stopped.", instance), now)
     # Readiness decides only whether STARTING is complete; from then on, alive counts as ready.
     if status.operation is Operation.STARTING and (instance.life is Life.ALIVE or seen.jobs != ()):
-        return before.seen_as(False, c.CONTAINER_NOT_RUNNING, "The container is starting.", now)
+        return before.seen_as(False, c.CONTAINER_NOT_RUNNING, _with("The container is starting.", instance), now)
     return before.seen_as(True, c.CONTAINER_RUNNING, "The container is running.", now)
+
+
+def _with(fact: str, instance: InstanceSeen) -> str:
+    return f"{fact} {instance.message}".rstrip()

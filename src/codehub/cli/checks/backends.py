@@ -13,14 +13,15 @@ from codehub.cli.isolation import advice_for
 from codehub.config import Settings
 from codehub.drivers.docker import DockerDriver
 from codehub.drivers.images import for_containers, for_processes
-from codehub.drivers.load import docker_options, ide_folder, open_store, process_options
+from codehub.drivers.kubernetes import KubernetesDriver
+from codehub.drivers.load import docker_options, ide_folder, kubernetes_options, open_store, process_options
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.machine import Machine
 from codehub.drivers.process.programs import is_installed
 from codehub.errors import CodeHubError
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 
-DOCKER, SANDBOX, IDES = "docker", "sandbox", "ide"
+DOCKER, KUBERNETES, SANDBOX, IDES = "docker", "k8s", "sandbox", "ide"
 _NOBODY = WorkspaceId(UUID(int=0))
 _DOCTOR = "codehub-doctor"
 
@@ -30,6 +31,8 @@ async def backends(settings: Settings, data_dir: Path) -> list[Finding]:
     for backend in settings.backends.enabled:
         if backend == InstanceBackend.DOCKER:
             found.append(await docker(settings))
+        elif backend == InstanceBackend.K8S:
+            found.append(await kubernetes(settings))
         else:
             found += [*await asyncio.to_thread(sandbox, settings), *ides(settings, data_dir)]
     return found
@@ -53,6 +56,22 @@ async def docker(settings: Settings) -> Finding:
             error.hint or "Start the Docker engine, or let this user use its socket; DOCKER_HOST says where it is.",
         )
     return ok(DOCKER, f"the engine at {settings.docker.host} answers; images: {images}")
+
+
+async def kubernetes(settings: Settings) -> Finding:
+    """Asks for a volume that is nobody's: one small question."""
+    named = settings.model_copy(update={"docker": settings.docker.model_copy(update={"installation": _DOCTOR})})
+    try:
+        store = open_store(settings.store, settings.store.url or "file:///")
+        driver = await asyncio.to_thread(KubernetesDriver, kubernetes_options(named, Path()), store.job_urls)
+        try:
+            await driver.volumes.look(_NOBODY)
+        finally:
+            await driver.close()
+    except CodeHubError as error:
+        hint = error.hint or "K8S_KUBECONFIG, K8S_CONTEXT and K8S_NAMESPACE say where it is: see docs/kubernetes.md."
+        return Finding(KUBERNETES, failed_by(KUBERNETES, error).state, error.message, hint)
+    return ok(KUBERNETES, f"the cluster at {driver.cluster.server} answers; namespace: {driver.cluster.namespace}")
 
 
 def sandbox(settings: Settings) -> list[Finding]:

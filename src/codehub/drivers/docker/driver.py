@@ -9,8 +9,9 @@ from codehub.drivers.docker.instances import DockerInstances
 from codehub.drivers.docker.jobs import DockerJobs
 from codehub.drivers.docker.network import WorkspaceNetwork
 from codehub.drivers.docker.options import DockerOptions
-from codehub.drivers.docker.reach import Reach, UrlsOf, reach_of
+from codehub.drivers.docker.reach import Reach, reach_of
 from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.drivers.storage_jobs import UrlsOf
 from codehub.model.names import archive_key
 from codehub.model.workspace import OpId, WorkspaceId
 

@@ -18,6 +18,7 @@ from codehub.drivers.docker.network import WorkspaceNetwork
 from codehub.drivers.docker.options import DockerOptions, WorkspaceImage
 from codehub.drivers.docker.removal import remove_container
 from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.drivers.registry import is_registry_outage
 from codehub.errors import ActionFailed, DriverError, Refused, TerminalError, Unreachable
 from codehub.model.names import instance_name
 from codehub.model.observation import InstanceSeen, Life
@@ -190,7 +191,7 @@ class DockerInstances:
             if failed is None:
                 return
             message = str(failed["error"])
-            if seen.is_registry_outage(message):
+            if is_registry_outage(message):
                 raise ActionFailed(f"The image {image} cannot be fetched now: {message}.")
         raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"The image {image} cannot be had: {message}.")
 

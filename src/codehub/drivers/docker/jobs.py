@@ -6,7 +6,6 @@ with the store's credentials in them, go to its standard input: neither `docker 
 """
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +17,10 @@ from codehub.drivers.docker import seen, spec
 from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
 from codehub.drivers.docker.network import WorkspaceNetwork
 from codehub.drivers.docker.options import DockerOptions
-from codehub.drivers.docker.reach import Urls, UrlsOf, make_folder, reach_of
+from codehub.drivers.docker.reach import make_folder, reach_of
 from codehub.drivers.docker.removal import remove_container
 from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.drivers.storage_jobs import UrlsOf, request_of
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import archive_key, job_name
 from codehub.model.observation import JobSeen
@@ -94,7 +94,7 @@ class DockerJobs:
             network=reach.network,
             mount=mount,
         )
-        request = request_of(verb, op_id, key, urls)
+        request = request_of(verb, op_id, key, urls, spec.HOME)
         try:
             made = await self._engine.post("/containers/create", body, name=job_name(op_id))
         except EngineError as error:
@@ -142,17 +142,3 @@ def archive_mount(folder: Path, verb: str) -> spec.Body | None:
     elif not folder.is_dir():
         return None
     return spec.folder_mount(str(folder), read_only=verb != "archive")
-
-
-def request_of(verb: str, op_id: OpId, key: ArchiveKey, urls: Urls) -> bytes:
-    """What the job reads: see storage_job/protocol.py."""
-    request = {
-        "verb": verb,
-        "op_id": str(op_id),
-        "directory": spec.HOME,
-        "archive_url": urls.archive_url,
-        "meta_url": urls.meta_url,
-        "archive_key": key,
-        "store": dict(urls.store),
-    }
-    return json.dumps(request).encode()

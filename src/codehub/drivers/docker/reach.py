@@ -6,31 +6,15 @@ machine's own network. That is said (`sentence`), since such a job could reach e
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from codehub.drivers.docker.firewall import StoreAccess
 from codehub.drivers.docker.options import DockerOptions
+from codehub.drivers.storage_jobs import Urls
 from codehub.errors import Unreachable
-from codehub.model.workspace import ArchiveKey
-
-
-class Urls(Protocol):
-    """What a job needs of the store."""
-
-    @property
-    def archive_url(self) -> str: ...
-    @property
-    def meta_url(self) -> str: ...
-    @property
-    def store(self) -> Mapping[str, object]: ...
-
-
-UrlsOf = Callable[[ArchiveKey], Urls]
 
 
 @dataclass(frozen=True, slots=True)

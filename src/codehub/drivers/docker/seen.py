@@ -1,6 +1,5 @@
 """The engine's answers read as observations. Pure; whatever is not exactly of our making is left out."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,13 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from codehub.drivers import storage_jobs
 from codehub.drivers.docker import spec
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.observation import JobSeen, JobState, VolumeSeen
 from codehub.model.workspace import (
     UNLABELLED,
-    ArchiveKey,
-    ErrorReason,
     Incarnation,
     OpId,
     WorkspaceId,
@@ -25,12 +23,6 @@ Json = Mapping[str, Any]
 _VOLUME = re.compile(r"ws-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-home")
 _EXITED = re.compile(r"Exited \((\d+)\)")
 _UNSTARTED_SECONDS = 60.0  # a job this long between being made and being started has lost whoever made it
-
-# Exit codes of the storage job that are more than "try again".
-_JOB_ERRORS = {
-    11: ErrorReason.UNREACHABLE,
-    20: ErrorReason.ARCHIVE_CORRUPTED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,50 +146,14 @@ def job_of(listed: Json) -> Job | None:
 
 def job_seen(job: Job, log: str, now: datetime) -> JobSeen:
     """A job with the last thing it said; `log` has the engine's time before each line."""
-    said_at, said = _last_words(log)
-    running = JobSeen(
-        op_id=job.op_id,
-        state=JobState.RUNNING,
-        volume_uid=job.volume_uid,
-        progress_at=said_at or job.created_at,
-        bytes_done=_count(said.get("bytes_done")),
-        files_done=_count(said.get("files_done")),
-    )
+    running = storage_jobs.running(job.op_id, job.volume_uid, job.created_at, log)
     if job.state in ("running", "paused", "restarting"):
         return running
     if job.state == "created":
         if (now - job.created_at).total_seconds() < _UNSTARTED_SECONDS:
             return running
         return replace(running, state=JobState.FAILED, message="The job was made and never started.")
-    if job.exit_code == 0 and said.get("state") == "done":
-        marker = said.get("restore_marker")
-        kept = ArchiveKey(marker) if isinstance(marker, str) else None
-        return replace(running, state=JobState.SUCCEEDED, restore_marker=kept)
-    return replace(
-        running,
-        state=JobState.FAILED,
-        error=_JOB_ERRORS.get(job.exit_code or 0, ErrorReason.ACTION_FAILED),
-        message=str(said.get("message") or f"The job ended with code {job.exit_code} and said nothing about it."),
-    )
-
-
-def _count(said: object) -> int:
-    """A job that was taken over may say anything; the listing of all the others must not suffer."""
-    return said if isinstance(said, int) else 0
-
-
-def _last_words(log: str) -> tuple[datetime | None, Json]:
-    """The last line that is a report, and when it was written."""
-    for line in reversed(log.splitlines()):
-        time, _, text = line.partition(" ")
-        try:
-            said = json.loads(text)
-            at = datetime.fromisoformat(time)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(said, dict) and "state" in said:
-            return at, said
-    return None, {}
+    return storage_jobs.ended(running, job.exit_code, log)
 
 
 def plain_log(stream: bytes) -> str:
@@ -209,11 +165,3 @@ def plain_log(stream: bytes) -> str:
         text += stream[at + 8 : at + 8 + size]
         at += 8 + size
     return text.decode(errors="replace")
-
-
-def is_registry_outage(message: str) -> bool:
-    """Whether a pull failed because nobody answered, rather than because there is no such image."""
-    text = message.lower()
-    signs = ("timeout", "timed out", "connection refused", "connection reset", "no such host", "i/o", "unexpected eof")
-    more = ("tls handshake", "server misbehaving", "temporary failure", "unreachable", "toomanyrequests", "503", "502")
-    return any(sign in text for sign in (*signs, *more))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from codehub.drivers import storage_jobs
 from codehub.drivers.base import Resources
 from codehub.drivers.docker.options import DockerOptions, Outbound, WorkspaceImage
 from codehub.model.names import volume_name
@@ -31,9 +32,6 @@ LABEL_SUBNET = "codehub.subnet"
 
 WORKSPACE, JOB, ANCHOR, GUARD = "workspace", "job", "anchor", "guard"  # roles
 
-# What a job needs to write a home as it was: owners and modes of files that are not its own, and unreadable files.
-JOB_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETFCAP")
-JOB_MEMORY = 1 << 30
 LOGS = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "1"}}
 
 Body = dict[str, Any]
@@ -126,11 +124,11 @@ def job_body(
     """The container of a storage job. What it is to do comes by standard input, never by environment or arguments."""
     host: Body = {
         **_hardened(volume_from=anchor_id),
-        "CapAdd": list(JOB_CAPABILITIES),
+        "CapAdd": list(storage_jobs.CAPABILITIES),
         "NetworkMode": network,
         "ReadonlyRootfs": True,
         "Tmpfs": {"/tmp": "rw,nosuid,nodev,noexec,mode=1777,size=67108864"},  # noqa: S108 - of the container
-        **_limits(Resources(cpus=None, memory_bytes=JOB_MEMORY, pids=256)),
+        **_limits(Resources(cpus=None, memory_bytes=storage_jobs.MEMORY_BYTES, pids=256)),
     }
     if mount is not None:
         host["Mounts"] = [mount]

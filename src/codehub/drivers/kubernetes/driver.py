@@ -1,0 +1,90 @@
+"""The Kubernetes driver as a whole: its parts wired together, made ready once, closed once."""
+
+import asyncio
+import re
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from codehub.drivers.base import Backend
+from codehub.drivers.docker.reach import addresses_of
+from codehub.drivers.kubernetes import manifests as m
+from codehub.drivers.kubernetes.access import find_access
+from codehub.drivers.kubernetes.api import Cluster
+from codehub.drivers.kubernetes.instances import KubernetesInstances
+from codehub.drivers.kubernetes.isolation import Isolation
+from codehub.drivers.kubernetes.jobs import KubernetesJobs
+from codehub.drivers.kubernetes.options import KubernetesOptions
+from codehub.drivers.kubernetes.pods import Pods
+from codehub.drivers.kubernetes.policies import Body, store_rules
+from codehub.drivers.kubernetes.volumes import KubernetesVolumes
+from codehub.drivers.kubernetes.watch import PodWatch
+from codehub.drivers.storage_jobs import UrlsOf
+from codehub.errors import ActionFailed, SettingsError
+from codehub.model.names import archive_key
+from codehub.model.workspace import OpId, WorkspaceId
+
+OLDEST = (1, 20)
+_NOBODY = archive_key(WorkspaceId(UUID(int=0)), OpId(UUID(int=0)))
+
+
+class KubernetesDriver:
+    """One namespace of a cluster, and the archive store that its jobs use. Nothing is contacted before the first call.
+
+    Raises SettingsError where the settings name no cluster, or a store that pods cannot use.
+    """
+
+    def __init__(self, options: KubernetesOptions, urls_of: UrlsOf) -> None:
+        if urlsplit(urls_of(_NOBODY).archive_url).scheme == "file":
+            raise SettingsError(
+                "ARCHIVE_URL: the backend k8s needs a bucket, as s3://bucket; pods see no folder of ours."
+            )
+        access = find_access(options.kubeconfig, options.context)
+        self._urls_of = urls_of
+        namespace = options.namespace or access.namespace or "default"
+        self.cluster = Cluster(access, namespace, options.patience)
+        self._watch = PodWatch(self.cluster, m.selector(options.installation))
+        self._isolation = Isolation(self.cluster, options, self._store_rules)
+        self.volumes = KubernetesVolumes(self.cluster, options)
+        pods = Pods(self.cluster, options, self.volumes, self._watch)
+        self.instances = KubernetesInstances(
+            self.cluster, options, pods, self.volumes, self._watch, isolate=self._isolation.ensure
+        )
+        self.jobs = KubernetesJobs(self.cluster, options, pods, self.volumes, urls_of)
+
+    @property
+    def backend(self) -> Backend:
+        return Backend(self.instances, self.volumes, self.jobs)
+
+    async def prepare(self) -> None:
+        """Once at start, and harmless again: the cluster is new enough, and the network policies are there.
+
+        Raises Unreachable while the cluster is out.
+        """
+        version = await self.cluster.version()
+        numbers = tuple(int(re.sub(r"\D", "", str(version.get(part, ""))) or 0) for part in ("major", "minor"))
+        if numbers < OLDEST:
+            raise ActionFailed(f"The cluster runs Kubernetes {version.get('gitVersion')}.", "1.20 or newer is needed.")
+        await self._isolation.put_back()
+
+    def isolation(self) -> list[str]:
+        """What separates workspaces from each other and from the cluster, for /readyz and the log."""
+        return self._isolation.sentences()
+
+    async def close(self) -> None:
+        await self._watch.close()
+        await self.cluster.close()
+
+    async def _store_rules(self) -> list[Body]:
+        store = (await asyncio.to_thread(self._urls_of, _NOBODY)).store
+        endpoint = urlsplit(str(store.get("endpoint") or ""))
+        if endpoint.hostname is None:
+            return store_rules(None, 443, ())
+        port = endpoint.port or (80 if endpoint.scheme == "http" else 443)
+        addresses = sorted(map(str, await addresses_of(endpoint.hostname, port)))
+        if any(ip_address(address).is_loopback for address in addresses):
+            raise ActionFailed(
+                f"Pods cannot reach the archive store {endpoint.geturl()}: it is on this machine's loopback.",
+                "Name it in S3_ENDPOINT by an address that the cluster reaches.",
+            )
+        return store_rules(endpoint.hostname, port, addresses)

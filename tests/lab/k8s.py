@@ -1,0 +1,187 @@
+"""The Kubernetes cluster that tests use, and the images in it: see k8s.sh beside this file.
+
+A cluster that is up is used, and images that are older than the tree are loaded anew. It takes minutes to make one, so
+`CODEHUB_REQUIRE=all` does not ask for it: `k8s` among its words does, as in `make test-k8s`.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from codehub.drivers.docker import WorkspaceImage
+from codehub.drivers.kubernetes import KubernetesOptions
+from codehub.drivers.kubernetes.options import Patience
+from tests.support import eventually
+
+SCRIPT = Path(__file__).with_name("k8s.sh")
+OUTDATED = 3  # the cluster is there, and an image is of another version of the tree
+NODE = "node0"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One cluster, with direct access to it: what tests do behind the driver's back."""
+
+    kubeconfig: Path
+    kubectl: Path
+    workspace_image: str
+    job_image: str
+
+    def options(self, **more: Any) -> KubernetesOptions:
+        """Settings of a driver; by default of an installation that nobody else has."""
+        given: dict[str, Any] = {
+            "installation": f"test-{os.getpid()}-{uuid4().hex[:8]}",
+            "kubeconfig": self.kubeconfig,
+            "images": {"quick": WorkspaceImage(self.workspace_image), "missing": WorkspaceImage("codehub/absent:1")},
+            "job_image": self.job_image,
+            "home_bytes": 1 << 30,
+            "requested_memory": 64 << 20,
+            "pull": False,
+            "require_isolation": False,  # the lab's network is a plain bridge
+            "patience": Patience(pending=60.0, ready=30.0),
+        }
+        return KubernetesOptions(**(given | more))
+
+    def run(self, *words: str, given: str | None = None, check: bool = True) -> str:
+        """What kubectl prints."""
+        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", "--request-timeout=30s", *words]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, input=given, timeout=120)
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout
+
+    def get(self, namespace: str, kind: str, name: str = "") -> Any:
+        """An object, or None; without a name all of them."""
+        text = self.run("get", kind, *([name] if name else []), "-n", namespace, "-o", "json", "--ignore-not-found")
+        found = json.loads(text) if text else {}
+        return (found or None) if name else found["items"]
+
+    def kill_container(self, container_id: str) -> None:
+        """SIGKILL to its first process, past Kubernetes."""
+        command = [self.kubectl.with_name("ctr"), "-a", self.kubeconfig.with_name("containerd.sock"), "-n", "k8s.io"]
+        words = ["tasks", "kill", "-s", "KILL", container_id.removeprefix("containerd://")]
+        subprocess.run([*map(str, command), *words], check=True, capture_output=True, timeout=60)
+
+    def home(self, namespace: str, claim: str) -> Path:
+        """The folder that is the volume of a claim."""
+        volume = self.get(namespace, "pvc", claim)["spec"]["volumeName"]
+        return Path(json.loads(self.run("get", "pv", volume, "-o", "json"))["spec"]["hostPath"]["path"])
+
+    def part(self, verb: str, name: str) -> None:
+        """`start` or `kill` one part of the cluster."""
+        subprocess.run([str(SCRIPT), verb, name], check=True, timeout=120, stdout=subprocess.DEVNULL)
+
+    @contextmanager
+    def namespace(self) -> Iterator[str]:
+        """One that nobody else has, and at the end nothing left of it."""
+        name = f"test-{os.getpid()}-{uuid4().hex[:8]}"
+        self.run("create", "namespace", name)
+        try:
+            eventually(lambda: self.get(name, "serviceaccount", "default") is not None, "its service account")
+            yield name
+        finally:
+            self.run("delete", "pods", "--all", "-n", name, "--grace-period=0", "--force", "--wait=false", check=False)
+            self.run("delete", "namespace", name, "--wait=false", check=False)
+
+
+class ServerRelay:
+    """A port that leads to the API server, and can be cut, mended and slowed down: a cluster that is out."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self._lab = lab
+        self._folder = folder
+        self._server: asyncio.Server | None = None
+        self._carrying: set[asyncio.Task[None]] = set()
+        self._port = 0
+        self.delay = 0.0  # of each answer, in seconds
+
+    @property
+    def kubeconfig(self) -> Path:
+        path = self._folder / "kubeconfig"
+        text = self._lab.kubeconfig.read_text()
+        path.write_text(text.replace("https://127.0.0.1:16443", f"https://127.0.0.1:{self._port}"))
+        return path
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        for task in list(self._carrying):
+            task.cancel()
+        await asyncio.gather(*self._carrying, return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._carrying.add(task)
+        far_writer: asyncio.StreamWriter | None = None
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", 16443)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._copy(reader, far_writer, slow=False))
+                tasks.create_task(self._copy(far_reader, writer, slow=True))
+        except* (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._carrying.discard(task)
+            for end in (writer, far_writer):
+                if end is not None:
+                    end.transport.abort()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, slow: bool) -> None:
+        while data := await reader.read(1 << 16):
+            if slow and self.delay:
+                await asyncio.sleep(self.delay)
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError  # one end is closed: so is the other
+
+
+def lab() -> Lab:
+    """The cluster of this machine; skips the test, or fails it where it is required, if there is none."""
+    told = _told()
+    if told is None:
+        what = "a Kubernetes cluster (tests/lab/k8s.sh up)"
+        if _is_required():
+            pytest.fail(f"required here, and missing: {what}")
+        pytest.skip(f"missing on this machine: {what}")
+    return Lab(
+        kubeconfig=Path(told["CODEHUB_TEST_KUBECONFIG"]),
+        kubectl=Path(told["CODEHUB_TEST_KUBECTL"]),
+        workspace_image=told["CODEHUB_TEST_WORKSPACE_IMAGE"],
+        job_image=told["CODEHUB_TEST_JOB_IMAGE"],
+    )
+
+
+def _is_required() -> bool:
+    return "k8s" in os.environ.get("CODEHUB_REQUIRE", "").split(",")
+
+
+@functools.cache
+def _told() -> Mapping[str, str] | None:
+    if shutil.which("docker") is None:
+        return None
+    code, told = _script("env")
+    if code == OUTDATED or (code and _is_required()):
+        code, told = _script("up")
+    return None if code else told
+
+
+def _script(verb: str) -> tuple[int, Mapping[str, str]]:
+    done = subprocess.run([str(SCRIPT), verb], check=False, stdout=subprocess.PIPE, text=True, timeout=3600)
+    return done.returncode, dict(line.split("=", 1) for line in done.stdout.splitlines())

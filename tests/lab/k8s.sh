@@ -1,0 +1,260 @@
+#!/usr/bin/env bash
+# A real Kubernetes cluster of one node on a bare Debian machine (root), with the images that the tests need.
+#   k8s.sh up      make its programs if need be (ten minutes, once), start it, load the images, print what to export
+#   k8s.sh env     print it if everything is up; end with 1 if there is no cluster, with 3 if only an image is old
+#   k8s.sh build   only make the programs
+#   k8s.sh start NAME, k8s.sh kill NAME   one part: etcd apiserver containerd manager scheduler kubelet proxy
+#   k8s.sh status  which parts run
+#   k8s.sh down    stop it and forget its state; its programs are kept for the next time
+#   k8s.sh wipe    down, and remove the programs too
+# Everything is kept outside the tree, in CODEHUB_LAB_DIR/k8s; the programs under a hash of what makes them.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+lab=${CODEHUB_LAB_DIR:-/var/cache/codehub-lab}/k8s
+bin=$lab/bin-$(sha256sum "$here/k8s-build.sh" | cut -c1-12)
+run=$lab/run
+pki=$run/pki
+socket=$run/containerd.sock
+volumes=/tmp/codehub-lab-pv # see k8s-build.sh
+port=16443 etcd=12379
+services=10.96.0.0/16 pods=10.244.0.0/24
+parts=(etcd apiserver containerd manager scheduler kubelet proxy)
+export KUBECONFIG=$run/kubeconfig
+
+say() { echo "k8s lab: $*" >&2; }
+fail() { say "$*"; exit 1; }
+pid_of() { cat "$run/$1.pid" 2>/dev/null; }
+lives() { local pid; pid=$(pid_of "$1") && kill -0 "$pid" 2>/dev/null && [ "$(ps -o stat= -p "$pid" | cut -c1)" != Z ]; }
+kubectl() { "$bin/kubectl" --request-timeout=20s "$@"; }
+in_containerd() { "$bin/ctr" -a "$socket" -n k8s.io "$@"; }
+
+address() { # of this machine, as others see it
+  ip -4 -o addr show scope global | awk '$2 !~ /^(lo$|docker|br-|veth|cni|kcni|chw|chj)/ {sub("/.*", "", $4); print $4; exit}'
+}
+
+wait_for() { # seconds, what, command
+  local until=$(($(date +%s) + $1))
+  until "${@:3}" >/dev/null 2>&1; do
+    [ "$(date +%s)" -lt "$until" ] || { tail -n 5 "$run"/*.log >&2; fail "not within $1 s: $2"; }
+    sleep 0.1
+  done
+}
+
+keys() { # one authority for everything, one administrator
+  [ ! -e "$KUBECONFIG" ] || return 0
+  mkdir -p "$pki"
+  cd "$pki"
+  openssl ecparam -name prime256v1 -genkey -noout -out ca.key
+  openssl req -x509 -new -key ca.key -subj /CN=codehub-lab -days 3650 -out ca.crt
+  signed() { # name, subject, extension
+    openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"
+    openssl req -new -key "$1.key" -subj "$2" |
+      openssl x509 -req -CA ca.crt -CAkey ca.key -CAcreateserial -days 3650 -out "$1.crt" -extfile <(echo "$3")
+  }
+  signed server /CN=kube-apiserver "subjectAltName=IP:127.0.0.1,IP:10.96.0.1,IP:$(address),DNS:kubernetes.default.svc"
+  signed admin /O=system:masters/CN=admin extendedKeyUsage=clientAuth
+  openssl genrsa -out accounts.key 2048
+  openssl rsa -in accounts.key -pubout -out accounts.pub
+  cat >"$KUBECONFIG.part" <<Y
+apiVersion: v1
+kind: Config
+current-context: lab
+clusters: [{name: lab, cluster: {server: "https://127.0.0.1:$port", certificate-authority: $pki/ca.crt}}]
+users: [{name: admin, user: {client-certificate: $pki/admin.crt, client-key: $pki/admin.key}}]
+contexts: [{name: lab, context: {cluster: lab, user: admin}}]
+Y
+  mv "$KUBECONFIG.part" "$KUBECONFIG"
+}
+
+settings() {
+  mkdir -p "$run/cni" "$run/plugins" "$run/kubelet"
+  cat >"$run/containerd.toml" <<T
+version = 2
+root = "$run/containerd/root"
+state = "$run/containerd/state"
+[grpc]
+  address = "$socket"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "docker.io/codehub/pause:lab"
+  restrict_oom_score_adj = true # where this machine may not lower it
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "$bin/cni"
+    conf_dir = "$run/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "$bin/runc"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "$run/containerd/opt"
+T
+  cat >"$run/cni/10-lab.conflist" <<J
+{"cniVersion": "0.4.0", "name": "lab", "plugins": [
+ {"type": "bridge", "bridge": "kcni0", "isGateway": true, "ipMasq": true, "hairpinMode": true,
+  "ipam": {"type": "host-local", "dataDir": "$run/cni/ipam", "ranges": [[{"subnet": "$pods"}]],
+           "routes": [{"dst": "0.0.0.0/0"}]}},
+ {"type": "portmap", "capabilities": {"portMappings": true}}, {"type": "firewall"}]}
+J
+  cat >"$run/kubelet.yaml" <<Y
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: $(address)
+port: $((port + 3))
+healthzPort: $((port + 4))
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: $pki/ca.crt}}
+authorization: {mode: Webhook}
+cgroupDriver: cgroupfs
+failSwapOn: false
+volumePluginDir: $run/plugins
+evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
+imageGCHighThresholdPercent: 100
+syncFrequency: 5s
+maxPods: 200
+oomScoreAdj: 0
+Y
+}
+
+launch() { # name, command
+  lives "$1" && return
+  setsid "${@:2}" >>"$run/$1.log" 2>&1 9>&- </dev/null &
+  echo $! >"$run/$1.pid"
+}
+
+start() {
+  local program=$bin/kube-$1
+  case $1 in
+    etcd)
+      launch etcd "$bin/etcd" --data-dir "$run/etcd" --log-level warn --advertise-client-urls "http://127.0.0.1:$etcd" \
+        --listen-client-urls "http://127.0.0.1:$etcd" --listen-peer-urls "http://127.0.0.1:$((etcd + 1))" ;;
+    apiserver)
+      launch apiserver "$program" --etcd-servers="http://127.0.0.1:$etcd" --secure-port=$port \
+        --advertise-address="$(address)" --service-cluster-ip-range=$services --authorization-mode=Node,RBAC \
+        --client-ca-file="$pki/ca.crt" --tls-cert-file="$pki/server.crt" --tls-private-key-file="$pki/server.key" \
+        --service-account-key-file="$pki/accounts.pub" --service-account-signing-key-file="$pki/accounts.key" \
+        --service-account-issuer=https://kubernetes.default.svc --endpoint-reconciler-type=lease \
+        --kubelet-client-certificate="$pki/admin.crt" --kubelet-client-key="$pki/admin.key" \
+        --kubelet-preferred-address-types=InternalIP --allow-privileged=true ;;
+    containerd)
+      PATH=$bin:$PATH launch containerd "$bin/containerd" --config "$run/containerd.toml" --log-level warn ;;
+    manager)
+      launch manager "$bin/kube-controller-manager" --kubeconfig="$KUBECONFIG" --use-service-account-credentials \
+        --service-account-private-key-file="$pki/accounts.key" --root-ca-file="$pki/ca.crt" --leader-elect=false \
+        --enable-hostpath-provisioner --port=0 --secure-port=$((port + 1)) --bind-address=127.0.0.1 \
+        --cert-dir="$pki/manager" --flex-volume-plugin-dir="$run/plugins" ;;
+    scheduler)
+      launch scheduler "$program" --kubeconfig="$KUBECONFIG" --leader-elect=false --port=0 \
+        --secure-port=$((port + 2)) --bind-address=127.0.0.1 --cert-dir="$pki/scheduler" ;;
+    kubelet)
+      launch kubelet "$bin/kubelet" --config="$run/kubelet.yaml" --kubeconfig="$KUBECONFIG" --root-dir="$run/kubelet" \
+        --cert-dir="$pki/kubelet" --hostname-override=node0 --node-ip="$(address)" --container-runtime=remote \
+        --container-runtime-endpoint="unix://$socket" --image-service-endpoint="unix://$socket" ;;
+    proxy)
+      launch proxy "$program" --kubeconfig="$KUBECONFIG" --hostname-override=node0 --cluster-cidr=$pods \
+        --proxy-mode=iptables --healthz-bind-address=127.0.0.1:$((port + 5)) --oom-score-adj=0 \
+        --metrics-bind-address=127.0.0.1:$((port + 6)) --conntrack-max-per-core=0 \
+        --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0 ;;
+    *) fail "there is no part $1" ;;
+  esac
+}
+
+end() { # signal, name: returns when it is gone
+  local pid
+  pid=$(pid_of "$2") || return 0
+  kill "-$1" "$pid" 2>/dev/null || true
+  for _ in $(seq 200); do
+    lives "$2" || { rm -f "$run/$2.pid"; return 0; }
+    sleep 0.1
+  done
+  kill -KILL "$pid" 2>/dev/null || true
+  rm -f "$run/$2.pid"
+}
+
+image_names() { "$here/docker.sh" env | sed -n 's/^CODEHUB_TEST_\(WORKSPACE\|JOB\|IDE\)_IMAGE=//p'; }
+
+has_image() { in_containerd images ls -q | grep -qx "docker.io/$1"; }
+
+load_images() {
+  local name
+  if ! has_image codehub/pause:lab; then
+    tar -C "$bin" -c pause | docker import --change 'ENTRYPOINT ["/pause"]' - codehub/pause:lab >/dev/null
+  fi
+  for name in codehub/pause:lab $(image_names); do
+    has_image "$name" && continue
+    say "loading $name"
+    docker save "$name" | in_containerd images import - >/dev/null
+  done
+}
+
+answers() { [ -e "$KUBECONFIG" ] && kubectl get --raw /readyz >/dev/null 2>&1; }
+node_is_ready() { kubectl get node node0 -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' | grep -qx True; }
+
+up() {
+  [ "$(id -u)" = 0 ] || fail "only root can start a cluster"
+  mkdir -p "$run"
+  nice -n 19 "$here/k8s-build.sh" "$bin"
+  eval "$("$here/docker.sh" up | sed 's/^/export /')"
+  keys 2>/dev/null
+  settings
+  start etcd
+  start apiserver
+  start containerd
+  wait_for 30 "containerd answers" in_containerd version
+  load_images
+  wait_for 120 "the API server answers" answers
+  start manager
+  start scheduler
+  start kubelet
+  start proxy
+  wait_for 60 "the default service account" kubectl get serviceaccount default
+  kubectl get storageclass standard >/dev/null 2>&1 || kubectl apply -f - >/dev/null <<Y
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: standard, annotations: {storageclass.kubernetes.io/is-default-class: "true"}}
+provisioner: kubernetes.io/host-path
+Y
+  wait_for 90 "the node is ready" node_is_ready
+}
+
+show() {
+  echo "CODEHUB_TEST_KUBECONFIG=$KUBECONFIG"
+  echo "CODEHUB_TEST_KUBECTL=$bin/kubectl"
+  "$here/docker.sh" env
+}
+
+down() {
+  [ -d "$run" ] || return 0
+  set +e
+  if answers; then kubectl delete pods -A --all --grace-period=0 --force >/dev/null 2>&1; fi
+  for part in proxy kubelet scheduler manager; do end TERM $part; done
+  if lives containerd; then
+    in_containerd tasks ls -q | while read -r task; do in_containerd tasks kill -s KILL "$task"; done
+    in_containerd containers ls -q | while read -r box; do
+      in_containerd tasks rm -f "$box"
+      in_containerd containers rm "$box"
+    done
+  fi >/dev/null 2>&1
+  for part in apiserver etcd containerd; do end TERM $part; done
+  awk -v below="$run/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -r | xargs -r -n 1 umount -l
+  "$bin/kube-proxy" --cleanup >/dev/null 2>&1
+  ip link del kcni0 2>/dev/null
+  find /sys/fs/cgroup -depth -type d -path '*/kubepods*' -exec rmdir {} + 2>/dev/null
+  rm -rf "$run" "$volumes" /var/lib/kubelet /var/log/pods /var/log/containers # these three are fixed in the kubelet
+  set -e
+}
+
+mkdir -p "$lab"
+case ${1:-up} in
+  up) exec 9>"$lab/lock"; flock 9; up; show ;;
+  build) exec 9>"$lab/lock"; flock 9; "$here/k8s-build.sh" "$bin" ;;
+  env)
+    answers || fail "no cluster answers: run $0 up"
+    for name in $(image_names); do has_image "$name" || { say "$name is not loaded: run $0 up"; exit 3; }; done
+    show
+    ;;
+  start) start "$2" ;;
+  kill) end KILL "$2" ;;
+  status) for part in "${parts[@]}"; do lives "$part" && echo "$part runs" || echo "$part does not run"; done ;;
+  down) down ;;
+  wipe) down; rm -rf "$lab" ;;
+  *) sed -n '2,10p' "$0" >&2; exit 2 ;;
+esac
