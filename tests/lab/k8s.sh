@@ -171,7 +171,7 @@ end() { # signal, name: returns when it is gone
 
 image_names() { "$here/docker.sh" env | sed -n 's/^CODEHUB_TEST_\(WORKSPACE\|JOB\|IDE\)_IMAGE=//p'; }
 
-has_image() { in_containerd images ls -q | grep -qx "docker.io/$1"; }
+has_image() { [[ $'\n'$(in_containerd images ls -q)$'\n' == *$'\n'"docker.io/$1"$'\n'* ]]; }
 
 load_images() {
   local name
@@ -186,7 +186,7 @@ load_images() {
 }
 
 answers() { [ -e "$KUBECONFIG" ] && kubectl get --raw /readyz >/dev/null 2>&1; }
-node_is_ready() { kubectl get node node0 -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}' | grep -qx True; }
+node_is_ready() { [ "$(kubectl get node node0 -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
 
 up() {
   [ "$(id -u)" = 0 ] || fail "only root can start a cluster"
