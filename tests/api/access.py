@@ -74,6 +74,7 @@ TABLE = (
     Route("POST", f"{WORKSPACE}/recover", (401, 401, 403, 200, 404, 200), state="ERROR"),
     Route("POST", f"{WORKSPACE}/keep-awake", (401, 401, 403, 200, 404, 200), {"hours": 1}),
     Route("GET", f"{WORKSPACE}/history", (401, 401, 200, 200, 404, 200)),
+    Route("GET", f"{WORKSPACE}/visits", (401, 401, 200, 200, 404, 200)),
     Route("GET", f"{WORKSPACE}/logs", (401, 401, 409, 409, 404, 409)),
     Route("GET", "/events", (401, 401, 200, 200, 200, 200)),
     Route("GET", "/admin/workspaces", (401, 401, 403, 403, 403, 200)),

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-import psycopg
 import pytest
 
 from codehub.db.doors import Door, Opened
@@ -17,7 +16,7 @@ from codehub.errors import Unavailable
 from codehub.model.workspace import WorkspaceId
 from codehub.services.actors import UserRole
 from codehub.services.visits import Doors
-from codehub.signals.connect import Redis, open_redis
+from codehub.signals.connect import Redis
 from codehub.signals.subscriptions import Told, subscribe
 from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
@@ -103,26 +102,6 @@ def request(target: str, headers: Mapping[str, str] | None = None, **more: Any) 
         is_secure=more.get("is_secure", False),
         is_upgrade=more.get("is_upgrade", False),
     )
-
-
-@pytest.fixture
-async def owner(database: str) -> AsyncIterator[Connection]:
-    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncIterator[Pool]:
-    """The API's."""
-    async with open_pool(database, Role.API) as pool:
-        yield pool
-
-
-@pytest.fixture
-async def redis(server_redis: str) -> AsyncIterator[Redis]:
-    async with open_redis(server_redis) as client:
-        await client.flushdb()
-        yield client
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from codehub.config.values import Group, Interval, Networks
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,180}[a-z0-9])?(:[0-9]{1,5})?")
 _ISSUER = re.compile(r"https?://[^\s?#@]+")
 _LOCAL_ISSUER = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)")
 
@@ -17,6 +18,13 @@ def _origin(text: str) -> str:
     if not _ORIGIN.fullmatch(text):
         raise ValueError("must be https://host or http://host:port, without a path")
     return text.lower()
+
+
+def _workspace_host(text: str) -> str:
+    text = text.lower().removeprefix("*.")
+    if not _HOST.fullmatch(text):
+        raise ValueError("must be a host, as in ws.example.com, or none")
+    return text
 
 
 def _issuer(text: str) -> str:
@@ -47,6 +55,13 @@ class AccountConfig(Group):
         validation_alias="CODEHUB_PUBLIC_URL",
         description="Where browsers find CodeHub, as `https://codehub.example.com`. Default: what the request says.",
     )
+    workspace_host: Annotated[str, AfterValidator(_workspace_host)] | None = Field(
+        None,
+        validation_alias="CODEHUB_WORKSPACE_HOST",
+        description="Host below which each workspace has an origin of its own, as `ws.example.com` for "
+        "`{id}.ws.example.com`; needs a wildcard DNS entry and CODEHUB_PUBLIC_URL. `none`: workspaces open below "
+        "`/w/{id}/` everywhere. Default: `{id}.localhost` where CodeHub is opened as localhost.",
+    )
     trusted_proxies: Networks = Field(
         (),
         validation_alias="CODEHUB_TRUSTED_PROXIES",
@@ -58,6 +73,12 @@ class AccountConfig(Group):
     session_absolute_seconds: Interval = Field(
         2592000, validation_alias="SESSION_ABSOLUTE_SECONDS", description="Seconds until a login ends in any case."
     )
+
+    @model_validator(mode="after")
+    def _has_a_way_back(self) -> Self:
+        if self.workspace_host not in (None, "none") and self.public_url is None:
+            raise ValueError("CODEHUB_WORKSPACE_HOST needs CODEHUB_PUBLIC_URL, where a workspace's host leads back to")
+        return self
 
 
 class OidcConfig(Group):

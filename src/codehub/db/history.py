@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from codehub.db.pool import Connection
-from codehub.model.workspace import WorkspaceId
+from codehub.model.workspace import Operation, WorkspaceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,23 @@ WHERE workspace_id = %(workspace)s
   AND (%(at)s::timestamptz IS NULL OR at < %(at)s OR (at = %(at)s AND id < %(id)s))
 ORDER BY at DESC, id DESC LIMIT %(limit)s
 """
+
+# The last times that this operation ended well: a line in which it began, and one of the same op_id in which it ended.
+USUAL = """
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY ended.duration_ms) / 1000.0 FROM (
+    SELECT DISTINCT op_id FROM workspace_history
+    WHERE workspace_id = %(workspace)s AND operation = %(operation)s AND at > now() - interval '30 days'
+    LIMIT 50
+) AS begun JOIN workspace_history ended
+    ON ended.workspace_id = %(workspace)s AND ended.op_id = begun.op_id AND ended.operation = 'NONE'
+WHERE ended.error_reason IS NULL AND ended.duration_ms IS NOT NULL
+"""
+
+
+async def usual_seconds(conn: Connection, workspace: WorkspaceId, operation: Operation) -> float | None:
+    """The median of how long it took; None when it has not happened lately."""
+    row = await (await conn.execute(USUAL, {"workspace": workspace, "operation": operation.value})).fetchone()
+    return None if row is None or row[0] is None else float(row[0])
 
 
 async def page(

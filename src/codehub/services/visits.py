@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.config import AccountConfig
-from codehub.db import doors, visits
+from codehub.db import doors, history, listing, visits
 from codehub.db.doors import Door, Opened
+from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Connection, Pool, connection, read
 from codehub.errors import NotLoggedIn
-from codehub.model.visiting import Destination
-from codehub.model.workspace import UserId, WorkspaceId
+from codehub.model.visiting import Destination, Step, step_of
+from codehub.model.workspace import Operation, UserId, WorkspaceId
 from codehub.services import audit
 from codehub.services.actors import Actor, ActorKind, UserRole
 from codehub.services.sessions import hash_of, idle_of, new_secret
@@ -95,6 +96,22 @@ async def _record(
 async def has_entered(pool: Pool, secret: str, to: Destination) -> bool:
     """Whether a browser's visit to the workspace's own origin still holds, as far as its session exists."""
     return await read(pool, lambda conn: visits.session_of(conn, hash_of(secret), to)) is not None
+
+
+async def found(pool: Pool, actor: Actor, workspace: WorkspaceId) -> ShownWorkspace:
+    """The workspace that somebody wants to enter; NotFound unless it is theirs, or they are an administrator."""
+    return await read(pool, lambda conn: find(conn, actor, workspace))
+
+
+async def is_running(pool: Pool, workspace: WorkspaceId) -> bool:
+    """For one who has entered before."""
+    shown = await read(pool, lambda conn: listing.by_id(conn, workspace))
+    return shown is not None and step_of(shown.workspace) is Step.IN
+
+
+async def usual_seconds(pool: Pool, workspace: WorkspaceId, operation: Operation) -> float | None:
+    """How long this operation took, of this workspace, the last times; None when that is not known."""
+    return await read(pool, lambda conn: history.usual_seconds(conn, workspace, operation))
 
 
 async def by_others(pool: Pool, actor: Actor, workspace: WorkspaceId) -> Sequence[tuple[datetime, str | None]]:

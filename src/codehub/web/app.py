@@ -22,6 +22,8 @@ from codehub.web.context import Context
 from codehub.web.dashboard import pages
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, Looks
+from codehub.web.visit import routes as visiting
+from codehub.web.visit.hosted import OwnOrigins
 
 # Of web/api.
 _ACCOUNTS = (session.router, oidc.router, tokens.router, users.router)
@@ -54,7 +56,10 @@ def create_app(
         app.state.throttle = LoginThrottle(context.redis)
         app.state.provider = Provider(context.settings.oidc)
         include_api(app)
+        app.include_router(visiting.router)
     app.add_middleware(BodyLimit)
+    if context is not None:
+        app.add_middleware(OwnOrigins, context=context)
     app.add_middleware(Observe, metrics=metrics)
     errors.install(app)
     app.add_api_route(

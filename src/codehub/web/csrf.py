@@ -1,4 +1,7 @@
-"""Where a request comes from: its address, the origin it was sent to, whether another site made the browser send it."""
+"""Where a request comes from: its address, the origin it was sent to, whether another site made the browser send it.
+
+`X-Forwarded-*` is believed of trusted proxies, and of whoever comes over a unix socket: that is our own proxy.
+"""
 
 from starlette.requests import HTTPConnection
 
@@ -14,6 +17,8 @@ _WEBSOCKET_SCHEMES = {"ws": "http", "wss": "https"}
 def client_address(connection: HTTPConnection, config: AccountConfig) -> str | None:
     """The peer's; behind trusted proxies the nearest address that is not one of them."""
     hops = connection.headers.getlist("x-forwarded-for")
+    if connection.client is None:
+        return forwarded.address(forwarded.last(",".join(hops)))
     return forwarded.client_of(_peer(connection), hops, forwarded.networks(config.trusted_proxies))
 
 
@@ -21,12 +26,22 @@ def own_origin(connection: HTTPConnection, config: AccountConfig) -> str:
     """The origin browsers know us by, as `https://host`."""
     if config.public_url is not None:
         return config.public_url
+    return "{}://{}".format(*_sent_to(connection, config))
+
+
+def authority(connection: HTTPConnection, config: AccountConfig) -> str:
+    """The host, perhaps with a port, that this very request was sent to: ours or a workspace's own."""
+    return _sent_to(connection, config)[1]
+
+
+def _sent_to(connection: HTTPConnection, config: AccountConfig) -> tuple[str, str]:
     scheme = _WEBSOCKET_SCHEMES.get(connection.url.scheme, connection.url.scheme)
     host = connection.headers.get("host", "")
-    if forwarded.is_trusted(_peer(connection), forwarded.networks(config.trusted_proxies)):
+    is_proxy = connection.client is None
+    if is_proxy or forwarded.is_trusted(_peer(connection), forwarded.networks(config.trusted_proxies)):
         scheme = forwarded.last(connection.headers.get("x-forwarded-proto")) or scheme
         host = forwarded.last(connection.headers.get("x-forwarded-host")) or host
-    return f"{scheme}://{host}".lower()
+    return scheme.lower(), host.lower()
 
 
 def is_secure(connection: HTTPConnection, config: AccountConfig) -> bool:

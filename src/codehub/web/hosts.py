@@ -22,6 +22,12 @@ _LABEL = re.compile(rf"(?:([1-9][0-9]{{3,4}})--)?({_UUID})")
 _AUTHORITY = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
+PATH_RISK = (
+    "In path mode the browser does not keep workspaces apart from CodeHub and from each other: a page of one can act "
+    "as whoever opened it."
+)
+
+
 class Place(Enum):
     """A host that is no workspace's."""
 
@@ -30,9 +36,13 @@ class Place(Enum):
 
 
 class Hosts:
-    """`configured` is CODEHUB_WORKSPACE_HOST, a host with or without a port; "none" is path mode everywhere."""
+    """`configured` is CODEHUB_WORKSPACE_HOST, a host with or without a port; "none" is path mode everywhere.
 
-    def __init__(self, configured: str | None) -> None:
+    `public_url` is CODEHUB_PUBLIC_URL: where it is set, it says what browsers speak, whatever stands in between.
+    """
+
+    def __init__(self, configured: str | None = None, public_url: str | None = None) -> None:
+        self.public_url = public_url
         self._is_local = configured is None
         named = (configured or LOCAL) if configured != "none" else ""
         self._host, _, self._port = named.partition(":")
@@ -62,9 +72,26 @@ class Hosts:
         port = f":{self._port}" if self._port else port
         return f"{label}.{self._host}{port}"
 
-    def main_for(self, authority: str) -> str | None:
-        """CodeHub's own host beside this workspace's; None when only CODEHUB_PUBLIC_URL can say."""
-        return f"{LOCAL}{_split(authority)[1]}" if self._is_local else None
+    def main_origin(self, authority: str, *, is_secure: bool) -> str:
+        """CodeHub's own origin beside this workspace's host; CODEHUB_PUBLIC_URL is set where the host is."""
+        scheme = "https" if is_secure else "http"
+        return self.public_url or f"{scheme}://{LOCAL}{_split(authority)[1]}"
+
+    def is_secure(self, seen: bool) -> bool:
+        """Whether the browser speaks TLS; `seen` is what the request says."""
+        return self.public_url.startswith("https://") if self.public_url is not None else seen
+
+    @property
+    def description(self) -> str:
+        """How workspaces' pages are kept apart in the browser, and what is left to know."""
+        if not self._host:
+            return f"Workspaces open below /w/{{id}}/ of CodeHub's own origin (path mode). {PATH_RISK}"
+        if self._is_local:
+            return (
+                "Workspaces have origins of their own, {id}.localhost, where CodeHub is opened as localhost; at any "
+                f"other address they open below /w/{{id}}/ of CodeHub's own origin (path mode). {PATH_RISK}"
+            )
+        return f"Workspaces have origins of their own, {{id}}.{self._host}."
 
 
 def _split(authority: str) -> tuple[str, str]:

@@ -218,6 +218,19 @@ class History(BaseModel):
     next_cursor: str | None
 
 
+class VisitLine(BaseModel):
+    """Somebody else entered the workspace."""
+
+    at: datetime
+    by: Annotated[str | None, Field(description="Which administrator; null when the account is gone.")]
+
+
+class Visits(BaseModel):
+    """The latest, newest first."""
+
+    items: list[VisitLine]
+
+
 class Logs(BaseModel):
     """The newest lines that the workspace has written."""
 

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from codehub.db.history import HistoryLine, HistoryPlace
 from codehub.db.listing import Filter, Place
 from codehub.model.workspace import Phase, WorkspaceId
+from codehub.services import visits
 from codehub.services.workspaces import changing, creating, deleting, keeping_awake, logs, reading, recovering
 from codehub.services.workspaces.changing import Changes
 from codehub.services.workspaces.creating import Blueprint
@@ -206,6 +207,13 @@ async def workspace_history(
     found = await reading.history_of(context.pool, actor, WorkspaceId(workspace_id), after, limit)
     following = None if found.next is None else cursor_of(found.next.at, found.next.id)
     return json_answer({"items": [_line(each) for each in found.items], "next_cursor": following})
+
+
+@router.get("/workspaces/{workspace_id}/visits", response_model=schemas.Visits, responses=errors(404))
+async def workspace_visits(workspace_id: UUID, actor: CurrentActor, context: InContext) -> Response:
+    """When administrators entered it, newest first: nobody else but its owner can, and they cannot do it unseen."""
+    found = await visits.by_others(context.pool, actor, WorkspaceId(workspace_id))
+    return json_answer({"items": [{"at": at.isoformat(), "by": username} for at, username in found]})
 
 
 @router.get("/workspaces/{workspace_id}/logs", response_model=schemas.Logs, responses=errors(404, 409))

@@ -52,10 +52,11 @@ def _knock(request: Request, hosts: Hosts, to: Destination, strip: bytes) -> Kno
         return Knock(Door(Came.TOKEN, hash_of(token), to), strip)
     came = Came.SESSION if strip else Came.VISIT
     plain, secure = (cookies.PLAIN, cookies.SECURE) if strip else (cookies.VISIT, cookies.SECURE_VISIT)
-    secret = cookies.only_value(headers.get("cookie", ""), secure if request.is_secure else plain)
+    is_secure = hosts.is_secure(request.is_secure)
+    secret = cookies.only_value(headers.get("cookie", ""), secure if is_secure else plain)
     if secret is None or len(secret) > _LONGEST_SECRET:
         return None
-    scheme = "https" if request.is_secure else "http"
+    scheme = "https" if is_secure else "http"
     own = f"{scheme}://{request.host.decode('latin-1')}"
     sent = Sent.of(request.method.decode("latin-1"), headers)
     if is_from_elsewhere(sent, own=own, to=None if strip else to, hosts=hosts):

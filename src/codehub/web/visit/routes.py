@@ -1,0 +1,144 @@
+"""Routes of visits on CodeHub's own origin; what the pages' buttons do, and the files the pages use."""
+
+import contextlib
+from functools import cache
+from importlib.resources import files
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from codehub.errors import Conflict, NotFound, OverLimit
+from codehub.model.visiting import PORTS, Destination
+from codehub.model.workspace import Desired, WorkspaceId
+from codehub.services import visits
+from codehub.services.workspaces import changing
+from codehub.services.workspaces.terms import Terms
+from codehub.web.auth import WritingActor
+from codehub.web.context import InContext
+from codehub.web.redirects import local_path
+from codehub.web.visit import entering, pages, progress
+from codehub.web.visit.visit import Visit, see_other
+
+router = APIRouter(include_in_schema=False)
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+_TYPES = {"visit.css": "text/css; charset=utf-8", "visit.js": "text/javascript; charset=utf-8"}
+Next = Annotated[str | None, Query(max_length=2000)]
+
+
+@cache
+def _asset(name: str) -> bytes:
+    return (files("codehub.web.visit") / "assets" / name).read_bytes()
+
+
+def asset(name: str) -> Response:
+    if name not in _TYPES:
+        raise NotFound("There is no such page.")
+    return Response(_asset(name), media_type=_TYPES[name], headers={"Cache-Control": "public, max-age=300"})
+
+
+@router.get("/.codehub/{name}")
+async def assets(name: str) -> Response:
+    return asset(name)
+
+
+@router.get("/w/{identity}/.codehub/progress")
+async def watch(identity: UUID, request: Request, context: InContext, actor: WritingActor) -> Response:
+    visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
+    shown = await visits.found(context.pool, actor, visit.to.workspace)
+    body = progress.events(context, actor, visit.to.workspace, visit.voice(shown.name))
+    return StreamingResponse(body, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+@router.post("/w/{identity}/.codehub/start")
+async def start(
+    identity: UUID,
+    request: Request,
+    context: InContext,
+    actor: WritingActor,
+    next: Next = None,  # noqa: A002
+) -> Response:
+    """The button of a page: start it, bringing its home back first."""
+    to = Destination(WorkspaceId(identity))
+    back = local_path(next) if next else f"/w/{identity}/"
+    try:
+        await changing.request_state(context.pool, _terms(context), actor, to.workspace, Desired.RUNNING)
+    except Conflict:
+        pass  # what goes on now is what the page says next
+    except OverLimit as refused:
+        shown = await visits.found(context.pool, actor, to.workspace)
+        return entering.limit_page(Visit.of(request, context, to, "/"), shown, refused, back)
+    return see_other(back)
+
+
+@router.post("/w/{identity}/.codehub/stop")
+async def stop(
+    identity: UUID,
+    context: InContext,
+    actor: WritingActor,
+    next: Next = None,  # noqa: A002
+) -> Response:
+    """The button of a page: make room for another one."""
+    with contextlib.suppress(Conflict):
+        await changing.request_state(context.pool, _terms(context), actor, WorkspaceId(identity), Desired.STANDBY)
+    return see_other(local_path(next))
+
+
+@router.api_route("/w/{identity}/.codehub/port/{port}/{rest:path}", methods=METHODS)
+async def visit_port(identity: str, port: int, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001
+    if port not in PORTS:
+        raise NotFound("There is no such port.", f"Ports from {PORTS.start} to {PORTS.stop - 1} can be opened.")
+    return await _visit(request, context, identity, port, f"/.codehub/port/{port}")
+
+
+@router.api_route("/w/{identity}/{rest:path}", methods=METHODS)
+async def visit(identity: str, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001
+    return await _visit(request, context, identity, None, "")
+
+
+@router.api_route("/w/{identity}", methods=METHODS)
+async def visit_without_slash(identity: str, request: Request, context: InContext) -> Response:
+    if request.method in {"GET", "HEAD"} and _id_of(identity) is not None:
+        query = f"?{request.url.query}" if request.url.query else ""
+        return see_other(f"/w/{_id_of(identity)}/{query}")
+    return await _visit(request, context, identity, None, "")
+
+
+async def _visit(request: Request, context: InContext, identity: str, port: int | None, inside: str) -> Response:
+    workspace = _id_of(identity)
+    if workspace is None:
+        return _nothing(request, context)
+    sent = target_of(request)
+    prefix = f"/w/{identity}{inside}"
+    path = sent.removeprefix(prefix) if sent.startswith(prefix) else "/"
+    visit = Visit.of(request, context, Destination(workspace, port), path if path.startswith("/") else f"/{path}")
+    if str(workspace) != identity and request.method in {"GET", "HEAD"}:
+        return see_other(visit.main_path)  # the one spelling that the gate knows
+    return await entering.answer(visit)
+
+
+def target_of(request: Request) -> str:
+    """Path and query, as they were sent."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    path = raw.partition(b"?")[0].decode("latin-1")
+    return f"{path}?{request.url.query}" if request.url.query else path
+
+
+def _nothing(request: Request, context: InContext) -> Response:
+    visit = Visit.of(request, context, Destination(WorkspaceId(UUID(int=0))), "/")
+    if visit.sent.is_navigation:
+        return pages.missing(visit.voice())
+    raise NotFound("There is no such workspace.", "Check its id; it may be somebody else's.")
+
+
+def _id_of(text: str) -> WorkspaceId | None:
+    try:
+        return WorkspaceId(UUID(text))
+    except ValueError:
+        return None
+
+
+def _terms(context: InContext) -> Terms:
+    return Terms.of(context.settings, context.images, context.default_backend)

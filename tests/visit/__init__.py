@@ -1,0 +1,1 @@
+"""Visits: what whoever is not let through gets to see."""
