@@ -724,6 +724,30 @@ export interface components {
             next_cursor: string | null;
         };
         /**
+         * VisitLine
+         * @description Somebody else entered the workspace.
+         */
+        VisitLine: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * By
+             * @description Which administrator; null when the account is gone.
+             */
+            by: string | null;
+        };
+        /**
+         * Visits
+         * @description The latest, newest first.
+         */
+        Visits: {
+            /** Items */
+            items: components["schemas"]["VisitLine"][];
+        };
+        /**
          * Workspace
          * @description A workspace.
          */
