@@ -3,6 +3,7 @@
 #   make test    set up and run every test this machine can run
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make docker-lab   a real Docker engine with the test images, for `make test`
+#   make ide-lab   JupyterLab and code-server for the tests in a browser (minutes, once)
 #   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
 #   make check   formatting, lint, types, import contracts; of the dashboard, too
@@ -86,6 +87,10 @@ test-crash: setup
 # Tests that need an engine skip without one; this brings one up (root, Debian), with the images they use.
 docker-lab:
 	@tests/lab/docker.sh up
+
+# code-server is built with the npm that builds the dashboard, and with Debian's g++, make, pkg-config and libkrb5-dev.
+ide-lab: setup
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab.ides
 
 check: setup frontend/node_modules/.ready
 	$(BIN)/ruff format --check .

@@ -1,11 +1,12 @@
-"""A real browser: this machine's Chromium, driven by Playwright."""
+"""A real browser: this machine's Chromium, driven by Playwright. And a CodeHub to visit."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
+from tests.browser.site import Site, running_site
 from tests.support import missing
 
 # Quiet, and able to run as root in a container.
@@ -46,3 +47,9 @@ async def browser_context(chromium: Browser) -> AsyncIterator[BrowserContext]:
 async def page(browser_context: BrowserContext) -> Page:
     """An empty tab of it."""
     return await browser_context.new_page()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    with running_site() as site:
+        yield site
