@@ -81,6 +81,8 @@ TABLE = (
     Route("GET", "/admin/limits", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/audit", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/gc", (401, 401, 403, 403, 403, 200)),
+    Route("GET", "/admin/health", (401, 401, 403, 403, 403, 200)),
+    Route("GET", "/admin/figures", (401, 401, 403, 403, 403, 200)),
     Route("POST", "/admin/gc", (401, 401, 403, 403, 403, 202), {"dry_run": True}),
 )
 

@@ -66,6 +66,11 @@ def _visits_too(conn: psycopg.Connection) -> None:
     )
 
 
+def _samples_too(conn: psycopg.Connection) -> None:
+    _visits_too(conn)
+    conn.execute("INSERT INTO samples (at, running, standby, archived, pending, error) VALUES (now(), 1, 2, 3, 4, 5)")
+
+
 def _wait_until_it_blocks(holder: psycopg.Connection, waiting: "Future[Any]") -> None:
     """Until some session waits for a lock that `holder` has."""
     blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
@@ -96,6 +101,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0011": _history_too,
     "0012": _visits_too,
     "0013": _visits_too,
+    "0014": _samples_too,
 }
 
 

@@ -50,6 +50,7 @@ TABLES = {
     "leadership": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
     "visits": {Role.API: "SID", Role.CONTROLLER: "", Role.PROXY: ""},
     "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
+    "samples": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
     "alembic_version": {Role.API: "", Role.CONTROLLER: "", Role.PROXY: ""},
 }
 

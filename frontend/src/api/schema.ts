@@ -14,6 +14,27 @@ export interface components {
          */
         ActorKind: "user" | "token";
         /**
+         * ArchivesPoint
+         * @description What the archive store held when a collection listed it.
+         */
+        ArchivesPoint: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Count
+             * @example 271
+             */
+            count: number;
+            /**
+             * Bytes
+             * @example 52428800
+             */
+            bytes: number;
+        };
+        /**
          * Audit
          * @description A page of the audit log, newest first.
          */
@@ -118,11 +139,63 @@ export interface components {
             password: string;
         };
         /**
+         * Dependency
+         * @description Something CodeHub needs.
+         */
+        Dependency: {
+            /**
+             * Name
+             * @example postgresql
+             */
+            name: string;
+            /**
+             * State
+             * @example up
+             * @enum {string}
+             */
+            state: "up" | "down";
+            /**
+             * Detail
+             * @description What is wrong and what to do; a warning, when it is up.
+             * @example
+             * @example No answer.
+             */
+            detail: string;
+        };
+        /**
          * Desired
          * @description What the user wants. PENDING cannot be asked for.
          * @enum {string}
          */
         Desired: "DELETED" | "ARCHIVED" | "STANDBY" | "RUNNING";
+        /**
+         * DurationsPoint
+         * @description How long what ended well about this time had taken.
+         */
+        DurationsPoint: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Count
+             * @example 17
+             */
+            count: number;
+            /**
+             * P50 Ms
+             * @description Half took at most this.
+             * @example 1300
+             */
+            p50_ms: number;
+            /**
+             * P95 Ms
+             * @description 95 of 100 took at most this.
+             * @example 4200
+             */
+            p95_ms: number;
+        };
         /**
          * ErrorBody
          * @description The shape of every error.
@@ -153,6 +226,31 @@ export interface components {
             details?: {
                 [key: string]: unknown;
             } | null;
+        };
+        /**
+         * Figures
+         * @description Series over one period, oldest first; a time without a point is one without data.
+         */
+        Figures: {
+            /**
+             * Hours
+             * @example 24
+             */
+            hours: number;
+            /**
+             * Step Seconds
+             * @description What one point of `phases` stands for.
+             * @example 900
+             */
+            step_seconds: number;
+            /** Phases */
+            phases: components["schemas"]["PhasesPoint"][];
+            /** Archives */
+            archives: components["schemas"]["ArchivesPoint"][];
+            /** Starts */
+            starts: components["schemas"]["DurationsPoint"][];
+            /** Restores */
+            restores: components["schemas"]["DurationsPoint"][];
         };
         /**
          * GcAccepted
@@ -229,6 +327,32 @@ export interface components {
             items: components["schemas"]["GcRun"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /**
+         * Health
+         * @description How this process is; `isolation` says for each backend what keeps workspaces apart.
+         */
+        Health: {
+            /**
+             * Version
+             * @example 0.1.0
+             */
+            version: string;
+            /** Ready */
+            ready: boolean;
+            /** Dependencies */
+            dependencies: components["schemas"]["Dependency"][];
+            /**
+             * Isolation
+             * @example {
+             *       "process": [
+             *         "Each workspace runs in a sandbox."
+             *       ]
+             *     }
+             */
+            isolation: {
+                [key: string]: string[];
+            };
         };
         /**
          * History
@@ -492,6 +616,42 @@ export interface components {
          * @enum {string}
          */
         Phase: "PENDING" | "ARCHIVED" | "STANDBY" | "RUNNING" | "ERROR" | "DELETING" | "DELETED";
+        /**
+         * PhasesPoint
+         * @description Workspaces in each phase, as an average over one step.
+         */
+        PhasesPoint: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Running
+             * @example 12
+             */
+            running: number;
+            /**
+             * Standby
+             * @example 31
+             */
+            standby: number;
+            /**
+             * Archived
+             * @example 240
+             */
+            archived: number;
+            /**
+             * Pending
+             * @example 0
+             */
+            pending: number;
+            /**
+             * Error
+             * @example 1
+             */
+            error: number;
+        };
         /**
          * Progress
          * @description How far the operation has got.

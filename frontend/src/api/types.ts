@@ -24,6 +24,9 @@ export type CreatedToken = Schemas["CreatedToken"];
 export type User = Schemas["ShownUser"];
 export type Limits = Schemas["Limits"];
 export type GcRun = Schemas["GcRun"];
+export type Health = Schemas["Health"];
+export type Figures = Schemas["Figures"];
+export type DurationsPoint = Schemas["DurationsPoint"];
 export type AuditLine = Schemas["AuditLine"];
 
 export interface Page<T> {

@@ -334,6 +334,7 @@ export const en = {
   "gc.by_itself": "by itself",
   "gc.running": "It is under way …",
   "gc.found": "archives found",
+  "gc.bytes": "their size",
   "gc.known": "workspaces known",
   "gc.orphans": "needed by nobody",
   "gc.due": "to be removed",
@@ -398,7 +399,6 @@ export const en = {
   "figures.none": "Nothing was measured in this time yet.",
   "figures.table": "As numbers",
   "figures.when": "When",
-  "figures.count": "How many",
 
   "error.offline": "CodeHub does not answer. Check the network and whether it runs, then try again.",
   "error.unavailable": "Something CodeHub needs does not answer at the moment. Try again in a few seconds.",

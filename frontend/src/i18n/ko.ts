@@ -335,6 +335,7 @@ export const ko: Words = {
   "gc.by_itself": "자동",
   "gc.running": "진행 중 …",
   "gc.found": "찾은 아카이브",
+  "gc.bytes": "전체 크기",
   "gc.known": "워크스페이스 수",
   "gc.orphans": "필요 없는 것",
   "gc.due": "제거 대상",
@@ -399,7 +400,6 @@ export const ko: Words = {
   "figures.none": "이 기간에는 아직 측정된 것이 없습니다.",
   "figures.table": "숫자로 보기",
   "figures.when": "언제",
-  "figures.count": "횟수",
 
   "error.offline": "CodeHub가 응답하지 않습니다. 네트워크와 실행 여부를 확인한 뒤 다시 시도하세요.",
   "error.unavailable": "CodeHub에 필요한 것이 지금 응답하지 않습니다. 몇 초 뒤 다시 시도하세요.",

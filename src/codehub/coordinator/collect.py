@@ -38,6 +38,7 @@ class GcReport:
     at: datetime  # by the database's clock
     dry_run: bool
     found: int  # archives in the store, incomplete ones included
+    bytes: int = 0  # … of those that are complete
     known: int  # workspaces in the database, deleted ones included
     orphans: int  # archives that nobody needs, whether their time has come or not
     due: tuple[ArchiveKey, ...]  # … whose time has come: to be deleted
@@ -102,6 +103,7 @@ class Collector:
                 at=look.now,
                 dry_run=dry_run,
                 found=len(look.found),
+                bytes=sum(archive.size for archive in look.found),
                 known=len(look.known),
                 orphans=len(plan.start_timers) + len(look.timers) - len(plan.clear_timers),
                 due=plan.delete,

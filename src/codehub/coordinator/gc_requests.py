@@ -84,6 +84,7 @@ def summary(report: GcReport) -> dict[str, Any]:
     return {
         "at": report.at.isoformat(),
         "found": report.found,
+        "bytes": report.bytes,
         "known": report.known,
         "orphans": report.orphans,
         **{f"{name}_count": len(each) for name, each in lists.items()},

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
-from codehub.db import archives, audit, clock, gc_runs, reads
+from codehub.db import archives, audit, clock, gc_runs, reads, samples
 from codehub.db.commits import commit_statuses
 from codehub.db.gc_runs import GcRequest
 from codehub.db.pool import Pool, connection
@@ -92,6 +92,11 @@ class DatabaseRecords:
         """The same of the audit log."""
         async with connection(self._controller) as conn:
             return await audit.prune(conn, older_than, limit)
+
+    async def take_sample(self, retention: timedelta) -> None:
+        """Count the workspaces of each phase, and forget counts that are older than that."""
+        async with connection(self._controller) as conn:
+            await samples.take(conn, retention)
 
     async def tend_accounts(self, config: AccountConfig) -> bool:
         """Let what disabled users have running step down, and forget sessions that have ended; True: more have."""

@@ -45,6 +45,7 @@ from codehub.together import together
 log = structlog.get_logger(__name__)
 
 _HOUSEKEEPING_SECONDS = 3600.0
+_SAMPLE_SECONDS = 300.0
 _EVENTS_AGAIN_SECONDS = 5.0
 _REQUESTS_SECONDS = 60.0  # when no notification was heard
 
@@ -170,11 +171,10 @@ class Coordinator:
             on_change=controller.suspect_archives,
         )
         expirer = Expirer(self._records, RedisActivity(self._redis), flush_interval=settings.activity.flush_interval)
+        retention = timedelta(seconds=settings.history.retention_seconds)
         audit_days = settings.history.audit_retention_days
         housekeeper = Housekeeper(
-            self._records,
-            history=timedelta(seconds=settings.history.retention_seconds),
-            audit=timedelta(days=audit_days) if audit_days else None,
+            self._records, history=retention, audit=timedelta(days=audit_days) if audit_days else None
         )
         requests = GcRequests(collector, self._records)
         requesting = Loop("gc requests", requests.honour, lambda: _REQUESTS_SECONDS)
@@ -187,6 +187,7 @@ class Coordinator:
             Loop("gc", requests.cycle, lambda: every.gc_interval),
             requesting,
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
+            Loop("samples", lambda: self._records.take_sample(retention), lambda: _SAMPLE_SECONDS),
             Loop("accounts", lambda: self._records.tend_accounts(settings.accounts), lambda: every.ttl_interval),
         )
         listener = EventListener(self._database_url, events, controller.woken, on_gc_request=requesting.wake)

@@ -104,7 +104,7 @@ class ArchiveStore:
 
     async def found(self) -> AsyncIterator[Sequence[FoundArchive]]:
         """A meta without its object, and an upload that was never finished, are found too, as incomplete."""
-        half: dict[str, tuple[datetime, bool]] = {}  # seen is only the object or only the meta (True)
+        half: dict[str, tuple[datetime, int]] = {}  # seen is only the object or only the meta
         unfinished: dict[str, datetime] = {}
         async for page in self._objects.pages(self._prefix):
             whole: list[FoundArchive] = []
@@ -114,12 +114,12 @@ class ArchiveStore:
                 if entry.unfinished:
                     unfinished[key] = entry.modified_at
                     continue
-                is_meta = key != name
                 other = half.pop(key, None)
                 if other is None:
-                    half[key] = (entry.modified_at, is_meta)
+                    half[key] = (entry.modified_at, entry.size)
                 else:
-                    whole.append(FoundArchive(key, max(entry.modified_at, other[0]), complete=True))
+                    newest, size = max(entry.modified_at, other[0]), entry.size + other[1]
+                    whole.append(FoundArchive(key, newest, complete=True, size=size))
                     unfinished.pop(key, None)
             if whole:
                 yield whole

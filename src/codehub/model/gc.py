@@ -15,11 +15,12 @@ from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
 
 @dataclass(frozen=True, slots=True)
 class FoundArchive:
-    """One archive as the listing showed it; complete means that its meta is there too."""
+    """One archive as the listing showed it; complete means that its meta is there too. Bytes count both."""
 
     key: str
     modified_at: datetime
     complete: bool
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

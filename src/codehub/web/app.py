@@ -16,7 +16,7 @@ from codehub.metrics import Metrics
 from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
 from codehub.web import errors
-from codehub.web.api import admin, answers, events, images, oidc, session, tokens, users, workspaces
+from codehub.web.api import admin, answers, events, figures, health, images, oidc, session, tokens, users, workspaces
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.dashboard import pages
@@ -32,6 +32,8 @@ ROUTERS: tuple[APIRouter, ...] = (  # what is asked for most comes first
     *_ACCOUNTS,
     images.router,
     admin.router,
+    health.router,
+    figures.router,
     events.router,
 )
 

@@ -3,13 +3,24 @@
 import { useState } from "react";
 import { get, post } from "../../api/client.ts";
 import type { GcRun, Page } from "../../api/types.ts";
-import { count, dateTime } from "../../lib/format.ts";
+import { bytes, count, dateTime } from "../../lib/format.ts";
 import { useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { Button, Empty, Problem, Spinner, Waiting } from "../../ui/parts.tsx";
 import { complain, say } from "../../ui/toasts.tsx";
 
-const FIGURES = ["found", "known", "orphans", "due", "foreign", "missing", "deleted", "spared", "failed"] as const;
+const FIGURES = [
+  "found",
+  "bytes",
+  "known",
+  "orphans",
+  "due",
+  "foreign",
+  "missing",
+  "deleted",
+  "spared",
+  "failed",
+] as const;
 
 export function Archives() {
   const found = useLoaded(() => get<Page<GcRun>>("/admin/gc", { limit: 20 }), "gc", 2_000);
@@ -72,7 +83,7 @@ function Run({ run }: { run: GcRun }) {
           {FIGURES.map((name) => (
             <div key={name}>
               <dt>{t(`gc.${name}`)}</dt>
-              <dd>{figure(report[name])}</dd>
+              <dd>{figure(name, report[`${name}_count`] ?? report[name])}</dd>
             </div>
           ))}
         </dl>
@@ -83,9 +94,9 @@ function Run({ run }: { run: GcRun }) {
   );
 }
 
-function figure(value: unknown): string {
-  if (Array.isArray(value)) return count(value.length);
-  return typeof value === "number" ? count(value) : "–";
+function figure(name: string, value: unknown): string {
+  if (typeof value !== "number") return "–";
+  return name === "bytes" ? bytes(value) : count(value);
 }
 
 function Keys({ title, keys }: { title: string; keys: unknown }) {

@@ -1,13 +1,23 @@
-/** How the whole is: what runs and may run. */
+/** How the whole is: what it needs, what runs and may run, and how it was. */
 
 import { get } from "../../api/client.ts";
 import type { Limits } from "../../api/types.ts";
 import { useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { Panel, Problem, Waiting } from "../../ui/parts.tsx";
+import { Figures } from "./figures.tsx";
+import { SystemHealth } from "./health.tsx";
 
 export function Overview() {
-  return <LimitsInUse />;
+  return (
+    <>
+      <div className="columns even">
+        <SystemHealth />
+        <LimitsInUse />
+      </div>
+      <Figures />
+    </>
+  );
 }
 
 function LimitsInUse() {

@@ -127,7 +127,11 @@ class BucketObjects:
         listing = aiter(obstore.list(self._slow, prefix or None, chunk_size=PAGE))
         while page := await self._within(anext(listing, None), prefix, self._limits.progress):
             # obstore compares whole folder names; an object called like the prefix itself is not under it.
-            yield [Entry(item["path"], item["last_modified"]) for item in page if item["path"].startswith(prefix)]
+            yield [
+                Entry(item["path"], item["last_modified"], size=item["size"])
+                for item in page
+                if item["path"].startswith(prefix)
+            ]
 
     def url(self, path: str) -> str:
         return f"s3://{self._bucket}/{path}"

@@ -260,8 +260,10 @@ class FolderObjects:
                         waiting.append(f"{above}{entry.name}/")
                     elif entry.is_file(follow_symlinks=False):
                         finished = _finished_name(entry.name)
-                        at = datetime.fromtimestamp(entry.stat(follow_symlinks=False).st_mtime, UTC)
-                        yield Entry(f"{above}{finished or entry.name}", at, unfinished=finished is not None)
+                        seen = entry.stat(follow_symlinks=False)
+                        at = datetime.fromtimestamp(seen.st_mtime, UTC)
+                        path = f"{above}{finished or entry.name}"
+                        yield Entry(path, at, unfinished=finished is not None, size=seen.st_size)
         if not self._is_there():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._root / MARKER))
 

@@ -50,6 +50,7 @@ class Entry:
     path: str
     modified_at: datetime
     unfinished: bool = False
+    size: int = 0
 
 
 class Objects(Protocol):
