@@ -81,22 +81,23 @@ function Gate() {
     );
   }
   // A page that was loaded anew holds nothing of whoever was here before.
+  const leave = (): void => location.assign("/login");
   return (
-    <Shell me={who.me} onLogout={() => location.assign("/login")}>
+    <Shell me={who.me} onLogout={leave}>
       <Suspense fallback={<Waiting />}>
-        <Screen path={path} me={who.me} />
+        <Screen path={path} me={who.me} onLogout={leave} />
       </Suspense>
     </Shell>
   );
 }
 
-function Screen({ path, me }: { path: string; me: Me }) {
+function Screen({ path, me, onLogout }: { path: string; me: Me; onLogout: () => void }) {
   if (path === "/" || path === "/login") return <Workspaces />;
   if (path === "/workspaces/new") return <CreateWorkspace />;
   const one = /^\/workspaces\/([0-9a-f-]{36})$/.exec(path);
   if (one?.[1]) return <WorkspaceScreen key={one[1]} id={one[1]} me={me} />;
   if (path === "/trash") return <Trash />;
-  if (path === "/account") return <Account me={me} />;
+  if (path === "/account") return <Account me={me} onLogout={onLogout} />;
   if (path.startsWith("/admin") && me.role === "admin") return <Admin path={path} />;
   return (
     <main>

@@ -6,8 +6,9 @@ import { t } from "../lib/language.ts";
 import { Password } from "./account/password.tsx";
 import { Sessions } from "./account/sessions.tsx";
 import { Tokens } from "./account/tokens.tsx";
+import { Logout } from "./shell.tsx";
 
-export default function Account({ me }: { me: Me }) {
+export default function Account({ me, onLogout }: { me: Me; onLogout: () => void }) {
   useTitle(t("account.title"));
   return (
     <main className="middle">
@@ -16,6 +17,7 @@ export default function Account({ me }: { me: Me }) {
         <span className="fine">
           {me.username} · {t(`role.${me.role}`)}
         </span>
+        <Logout onLogout={onLogout} />
       </div>
       <Password />
       <Tokens />

@@ -62,17 +62,6 @@ export function Preferences() {
 
 export function Shell({ me, onLogout, children }: { me: Me; onLogout: () => void; children: ReactNode }) {
   const path = usePath();
-  const [busy, setBusy] = useState(false);
-  async function logout(): Promise<void> {
-    setBusy(true);
-    try {
-      await post("/logout");
-      onLogout();
-    } catch (error) {
-      complain(error);
-      setBusy(false);
-    }
-  }
   const places = [
     { href: "/", label: t("nav.workspaces"), here: path === "/" || path.startsWith("/workspaces") },
     { href: "/trash", label: t("nav.trash"), here: path === "/trash" },
@@ -100,14 +89,31 @@ export function Shell({ me, onLogout, children }: { me: Me; onLogout: () => void
             <Icon name="user" />
             <span>{me.username}</span>
           </Link>
-          <Button kind="quiet" busy={busy} onClick={() => void logout()}>
-            {t("app.logout")}
-          </Button>
+          <Logout onLogout={onLogout} />
         </div>
       </header>
       <ConnectionBanner />
       <div id="content">{children}</div>
     </>
+  );
+}
+
+export function Logout({ onLogout }: { onLogout: () => void }) {
+  const [busy, setBusy] = useState(false);
+  async function logout(): Promise<void> {
+    setBusy(true);
+    try {
+      await post("/logout");
+      onLogout();
+    } catch (error) {
+      complain(error);
+      setBusy(false);
+    }
+  }
+  return (
+    <Button kind="quiet" className="logout" busy={busy} onClick={() => void logout()}>
+      {t("app.logout")}
+    </Button>
   );
 }
 

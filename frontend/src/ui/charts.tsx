@@ -64,7 +64,7 @@ export function Chart({ title, times, series, stacked = false, from, to, format,
             ))}
             {series.map((each, index) =>
               stacked ? (
-                <path key={each.name} className={`area ${each.tone}`} d={area(times, tops, index, x, y)} />
+                <path key={each.name} className={`area ${each.tone}`} d={area(times, tops, index, x, y, to - from)} />
               ) : (
                 <Line key={each.name} tone={each.tone} times={times} values={each.values} x={x} y={y} />
               ),
@@ -143,9 +143,11 @@ function area(
   index: number,
   x: (at: number) => number,
   y: (value: number) => number,
+  lasting: number,
 ): string {
-  // A single point is drawn as wide as a line.
-  const at = times.length === 1 ? [(times[0] ?? 0) - 1, times[0] ?? 0] : times;
+  // A single point has no width: it is drawn as a narrow bar.
+  const [only = 0] = times;
+  const at = times.length === 1 ? [only - lasting / 100, only] : times;
   const value = (edge: number[] | undefined, place: number): number => edge?.[Math.min(place, edge.length - 1)] ?? 0;
   const upper = at.map((time, place) => `${x(time)},${y(value(tops[index], place))}`);
   const lower = at.map((time, place) => `${x(time)},${y(index ? value(tops[index - 1], place) : 0)}`).reverse();
