@@ -147,4 +147,7 @@ async def test_jupyterlab(new_world: World) -> None:
         assert status == 200
         assert f'"baseUrl": "{prefix}/"'.encode() in page
     assert workspace.request("GET", "/api/contents")[0] == 200
+    status, settings = workspace.request("GET", "/lab/api/settings/@jupyterlab/apputils-extension:notification")
+    assert status == 200
+    assert json.loads(settings)["schema"]["properties"]["fetchNews"]["default"] == "false"  # nobody is asked
     assert workspace.request("GET", f"{prefix}/api/kernelspecs")[0] == 200

