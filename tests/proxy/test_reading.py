@@ -66,7 +66,7 @@ class _Seen:
         self.heads += 1
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(heads())
 def test_what_is_sent_on_is_one_request_to_every_reader(raw: bytes) -> None:
     if b"\r\n\r\n" in raw:
@@ -100,7 +100,7 @@ def test_what_is_sent_on_is_one_request_to_every_reader(raw: bytes) -> None:
         assert [(name, value.rstrip()) for name, value in seen.fields] == [(n, v.rstrip()) for n, v in read.headers]
 
 
-@settings(max_examples=2000)
+@settings(max_examples=700)
 @given(heads())
 def test_what_another_strict_reader_takes_for_a_body_we_do_too(raw: bytes) -> None:
     """Of what both of us accept as it came in."""
@@ -142,7 +142,7 @@ def _fed(body: Chunked, data: bytes, cuts: Sequence[int]) -> bytes | None:
     return out
 
 
-@settings(max_examples=2000)
+@settings(max_examples=700)
 @given(st.lists(pieces, max_size=5), ends, st.binary(max_size=10), st.lists(st.integers(1, 30), min_size=1, max_size=5))
 def test_chunks_are_read_alike_however_they_are_cut(
     parts: list[bytes], end: bytes, after: bytes, cuts: list[int]
@@ -198,7 +198,7 @@ def test_streams_of_odd_requests_reach_the_upstream_as_whole_requests() -> None:
     good = b"GET /good HTTP/1.1\r\nHost: a\r\n\r\n"
     with through(read) as (here, there):
 
-        @settings(max_examples=200)
+        @settings(max_examples=100)
         @given(st.lists(heads(), max_size=3), st.sampled_from([b"", b"hello", b"5\r\nhello\r\n0\r\n\r\n"]))
         def run(raws: list[bytes], body: bytes) -> None:
             peer = here.connect()

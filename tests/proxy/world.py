@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 import struct
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,6 +15,7 @@ from codehub.model.workspace import WorkspaceId
 from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.ports import Decision, Refusal, Request, Route
 from codehub.web.proxy.serving import serve
+from codehub.web.proxy.tls import Certificate
 from codehub.web.server import listen
 
 SECONDS = 10.0  # until a socket that says nothing fails a test
@@ -188,7 +188,7 @@ class Proxy:
 
 @contextmanager
 def proxy(
-    gate: PlainGate, limits: Limits | None = None, *, trusted: tuple[str, ...] = (), tls: ssl.SSLContext | None = None
+    gate: PlainGate, limits: Limits | None = None, *, trusted: tuple[str, ...] = (), tls: Certificate | None = None
 ) -> Iterator[Proxy]:
     listener = listen("127.0.0.1", 0)
     loop = uvloop.new_event_loop()

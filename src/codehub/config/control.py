@@ -29,12 +29,27 @@ class ServerConfig(Group):
         validation_alias="CODEHUB_DATA_DIR",
         description="Folder for databases and secrets. Default: `~/.codehub`, for root `/var/lib/codehub`.",
     )
+    tls_cert: Path | None = Field(
+        None,
+        validation_alias="CODEHUB_TLS_CERT",
+        description="Certificate of the public port with its chain (PEM); a renewed one is taken up by itself. "
+        "Default: no TLS.",
+    )
+    tls_key: Path | None = Field(
+        None, validation_alias="CODEHUB_TLS_KEY", description="The certificate's key (PEM), without a password."
+    )
     embedded_user: str | None = Field(
         None,
         validation_alias="CODEHUB_EMBEDDED_USER",
         description="Account the embedded servers run as when CodeHub runs as root. "
         "Default: `codehub` if it exists, else `nobody`.",
     )
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("CODEHUB_TLS_CERT and CODEHUB_TLS_KEY must be set together")
+        return self
 
 
 class LogConfig(Group):

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from collections.abc import Iterable
 
 from codehub.web import forwarded
@@ -10,6 +9,7 @@ from codehub.web.proxy.client import Client
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.ports import Gate
+from codehub.web.proxy.tls import Certificate
 
 _SWEEP_SECONDS = 1.0
 _BACKLOG = 1024
@@ -21,7 +21,7 @@ async def serve(
     limits: Limits | None = None,
     *,
     trusted_proxies: Iterable[str] = (),
-    tls: ssl.SSLContext | None = None,
+    tls: Certificate | None = None,
 ) -> None:
     """Serve until cancelled; then accept nothing new, finish what is under way within the limits, and cut the rest."""
     limits = limits or Limits()
@@ -31,10 +31,10 @@ async def serve(
         lambda: Client(engine),
         sock=listener,
         backlog=_BACKLOG,
-        ssl=tls,
+        ssl=tls.context if tls else None,
         ssl_handshake_timeout=limits.head_seconds if tls else None,
     )
-    sweeping = asyncio.create_task(_sweep(engine))
+    sweeping = asyncio.create_task(_sweep(engine, tls))
     try:
         await asyncio.get_running_loop().create_future()
     finally:
@@ -57,10 +57,12 @@ def _keep_alive(listener: socket.socket) -> None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
 
 
-async def _sweep(engine: Engine) -> None:
+async def _sweep(engine: Engine, tls: Certificate | None) -> None:
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
         engine.sweep()
+        if tls is not None:
+            tls.refresh()
 
 
 async def _drain(engine: Engine) -> None:
