@@ -28,5 +28,7 @@ class Metrics:
             "codehub_http_request_seconds", "Time to answer a request.", ["route"], registry=self.registry
         )
 
+        self.sse_clients = Gauge("codehub_sse_clients", "Open streams of live events.", registry=self.registry)
+
     def exposition(self) -> bytes:
         return generate_latest(self.registry)

@@ -4,18 +4,24 @@ import json
 import os
 import shutil
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from codehub.cli.checks import machine, servers
-from codehub.cli.checks.finding import State
+from codehub.cli.checks import codes, machine, servers, standing
+from codehub.cli.checks.finding import Finding, State
+from codehub.db.diagnosis import Diagnosis
+from codehub.db.leading import open_seat
 from tests.cli.codehub import free_port
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
+from tests.db.support import add_workspace
 from tests.support import short_folder
 
 
@@ -167,3 +173,95 @@ def test_a_server_elsewhere(shell: Shell) -> None:
     assert done.code == 1
     (one,) = found(done, "server")
     assert "cannot be reached" in one["detail"]
+
+
+def _looked(**changes: object) -> list[Finding]:
+    given = {
+        "now": datetime.now(UTC),
+        "is_led": True,
+        "holder": "here:1",
+        "stuck": 0,
+        "oldest": None,
+        "errors": 0,
+        "gc": {},
+    }
+    return standing.findings(Diagnosis(**{**given, **changes}), is_running=True)  # type: ignore[arg-type]
+
+
+def test_how_things_stand() -> None:
+    assert {one.state for one in _looked()} == {State.OK}
+    bad = _looked(
+        is_led=False, stuck=2, oldest="x (ARCHIVING)", errors=3, gc={"stopped": "implausible", "missing_count": 4}
+    )
+    assert {one.code.id: one.state for one in bad if one.code} == {
+        "CH-LEAD-1": State.FAILED,
+        "CH-OP-1": State.WARNING,
+        "CH-OP-2": State.WARNING,
+        "CH-GC-1": State.WARNING,
+        "CH-GC-2": State.WARNING,
+    }
+
+
+async def test_what_the_database_says_about_it(database: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as owner:
+        long_ago = datetime.now(UTC) - timedelta(hours=2)
+        await add_workspace(owner, phase="STANDBY", operation="ARCHIVING", op_started_at=long_ago)
+        await add_workspace(owner, phase="ERROR", error_reason="Timeout")
+        await add_workspace(owner, phase="STANDBY", operation="STARTING", op_started_at=datetime.now(UTC))
+        told = {one.code.id: one for one in await standing.of_database(database, is_running=False) if one.code}
+        assert set(told) == {"CH-LEAD-1", "CH-OP-1", "CH-OP-2"}
+        assert told["CH-LEAD-1"].state is State.WARNING, "nobody said that one should run"
+        assert told["CH-OP-1"].detail.startswith("1 operations began more than 30 minutes ago; the oldest: ")
+        async with open_seat(database) as seat:
+            assert await seat.try_to_take()
+            found = await standing.of_database(database, is_running=True)
+            assert found[0].state is State.OK
+
+
+def test_a_public_address_that_leads_nowhere_or_elsewhere(shell: Shell) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    (one,) = found(shell.ok("doctor", "--json", CODEHUB_PUBLIC_URL=nowhere), "public address")
+    assert (one["state"], one["code"], one["link"]) == ("warning", "CH-URL-1", "docs/runbook.md#ch-url-1")
+    with serving(b"hello") as url:
+        assert "something else than CodeHub" in standing.public_address(url).detail
+    with serving(b"ok\n") as url:
+        assert standing.public_address(url).state is State.OK
+
+
+def test_orphans_are_told() -> None:
+    with serving(b"# HELP x\ncodehub_unknown_resources 3.0\n") as url:
+        (one,) = standing.orphans(url)
+        assert (one.state, one.detail) == (State.WARNING, "3 containers or volumes belong to no workspace.")
+    with serving(b"codehub_unknown_resources 0.0\n") as url:
+        assert [one.state for one in standing.orphans(url)] == [State.OK]
+    with serving(b"codehub_leader 0.0\n") as url:
+        assert standing.orphans(url) == [], "a process that does not lead knows nothing"
+    assert standing.orphans(f"http://127.0.0.1:{free_port()}/") == []
+
+
+@contextmanager
+def serving(body: bytes) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name elsewhere
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_every_code_is_one_and_everything_broken_has_one(shell: Shell) -> None:
+    assert len({code.id for code in codes.ALL}) == len(codes.ALL)
+    done = shell("doctor", "--json", CODEHUB_PORT="x")
+    assert all("code" in one for one in json.loads(done.out) if one["state"] != "ok")
+    assert "CH-SET-1: docs/runbook.md#ch-set-1" in shell("doctor", CODEHUB_PORT="x").out

@@ -3,6 +3,7 @@
 import pytest
 
 from codehub.cli import doctor, main, output
+from codehub.cli.checks import codes
 from codehub.cli.checks.finding import failed
 
 EVIL = "gone\x1b[2J\x07\x7f\x9b31m\N{RIGHT-TO-LEFT OVERRIDE}\nWARNING: all is well"
@@ -19,6 +20,6 @@ def test_failures_are_one_clean_line(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_findings_and_words_about_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     output.say(EVIL)
-    doctor._print([failed(EVIL, EVIL, EVIL)])
+    doctor._print([failed(codes.SERVER, EVIL, EVIL, check=EVIL)])
     told = capsys.readouterr()
     assert all(line.isprintable() for line in (told.out + told.err).split("\n"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE
 from codehub.drivers.base import Archives
 from codehub.errors import InvalidName, TerminalError
 from codehub.model.names import parse_archive_key
@@ -200,6 +201,9 @@ async def test_more_than_a_page_is_listed_completely(store: StoreUnderTest) -> N
     assert len(pages) > 1
     assert sorted(f.key for f in found) == sorted(keys)
     assert all(f.complete and parse_archive_key(f.key) for f in found)
+    if not isinstance(store, MemoryStore):
+        (size,) = {f.size for f in found}
+        assert size > len(EMPTY_ARCHIVE), "with its meta"
 
 
 async def test_a_listing_need_not_be_read_to_its_end(store: StoreUnderTest) -> None:

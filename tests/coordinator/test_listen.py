@@ -246,3 +246,21 @@ async def test_rubbish_is_ignored(database: str, owner: Connection, redis: Redis
         await change(owner, identity, memo="m")
         await until(lambda: ears.sse() == [(str(identity), "workspace_updated")], "it goes on")
         assert not listener.status.is_failing
+
+
+async def test_what_is_heard_and_not_told_yet_is_a_lag(database: str, owner: Connection, redis: Redis) -> None:
+    events = HeldBack(redis)
+    listener = EventListener(database, events)
+    async with background(listener.run()):
+
+        async def is_late() -> bool:
+            return listener.status.lag_seconds > 0.05
+
+        async def is_even() -> bool:
+            return listener.status.lag_seconds == 0.0
+
+        await eventually_async(is_late, "the gap at the beginning waits to be told")
+        events.gate.set()
+        await eventually_async(is_even, "everything is told")
+        await add_workspace(owner)
+        await eventually_async(is_even, "and stays so")

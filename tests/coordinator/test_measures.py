@@ -1,6 +1,7 @@
 """What Prometheus is told of the coordinator's work."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -8,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from codehub.coordinator.measures import Deeds, StandingCollector
 from codehub.drivers.memory import Misbehaviour
 from codehub.model.failure import Rules
-from codehub.model.workspace import Phase
+from codehub.model.workspace import Operation, Phase
 from tests.coordinator.installation import Installation, installation
 from tests.coordinator.test_controller import is_at
 
@@ -59,3 +60,18 @@ def test_a_process_that_stands_by_says_so_and_nothing_else(registry: CollectorRe
     StandingCollector(lambda: None, registry)
     assert b"codehub_leader 0.0" in generate_latest(registry)
     assert b"codehub_errands" not in generate_latest(registry)
+
+
+async def test_workspaces_are_counted_by_phase_and_operations_by_kind(site: Installation) -> None:
+    for phase, operation in (
+        ("RUNNING", "NONE"),
+        ("RUNNING", "STOPPING"),
+        ("ARCHIVED", "RESTORING"),
+        ("ERROR", "NONE"),
+    ):
+        reason = {"error_reason": "Timeout"} if phase == "ERROR" else {}
+        await site.add(phase=phase, operation=operation, **reason)
+    await site.add(phase="DELETED", desired_state="DELETED", deleted_at=datetime.now(UTC))
+    census = await site.records.census()
+    assert census.phases == {Phase.RUNNING: 2, Phase.ARCHIVED: 1, Phase.ERROR: 1}
+    assert census.operations == {Operation.NONE: 2, Operation.STOPPING: 1, Operation.RESTORING: 1}

@@ -56,7 +56,7 @@ def remote_findings(given: str | None) -> "list[Finding]":
 def local_findings() -> "list[Finding]":
     import asyncio
 
-    from codehub.cli.checks import machine, remote
+    from codehub.cli.checks import codes, machine, remote, standing
     from codehub.cli.checks.finding import failed, failed_by, ok
     from codehub.config import Settings
     from codehub.errors import SettingsError, StartError
@@ -65,29 +65,37 @@ def local_findings() -> "list[Finding]":
     try:
         settings = Settings.load()
     except SettingsError as error:
-        wrong = [failed("settings", line, "See docs/settings.md.") for line in error.message.splitlines()]
+        wrong = [failed(codes.SETTINGS, line, "See docs/settings.md.") for line in error.message.splitlines()]
         return [*found, *wrong]
     found.append(ok("settings", "every one is valid"))
     try:
         path = machine.data_dir_of(settings.server.data_dir)
     except StartError as error:
-        return [*found, failed_by(machine.DATA, error)]
+        return [*found, failed_by(codes.DATA, error)]
     running = machine.running_url(path)
     found += machine.data_directory(path, in_use=running is not None)
     found.append(machine.port(settings.server.host, settings.server.port, running=running))
-    found += asyncio.run(_dependencies(settings, path, own_servers=running is None))
-    return found + (remote.server(running.rstrip("/")) if running else [])
+    found += asyncio.run(_dependencies(settings, path, running=running))
+    if settings.accounts.public_url:
+        found.append(standing.public_address(settings.accounts.public_url))
+    return found + (remote.server(running.rstrip("/")) + standing.orphans(running) if running else [])
 
 
-async def _dependencies(settings: "Settings", path: "Path", *, own_servers: bool) -> "list[Finding]":
-    from codehub.cli.checks import backends, servers
+async def _dependencies(settings: "Settings", path: "Path", *, running: str | None) -> "list[Finding]":
+    from codehub.cli.checks import backends, machine, servers, standing
 
     found = []
-    if own_servers or settings.database.url is not None:
+    url = settings.database.url
+    if running is None or url is not None:
         found += await servers.postgresql(settings)
-    if own_servers or settings.redis.url is not None:
+    if url is not None and all(one.state == "ok" for one in found):
+        found += await standing.of_database(url.get_secret_value(), is_running=running is not None)
+    elif url is None and running is not None:
+        found += await standing.of_data_dir(path)
+    if running is None or settings.redis.url is not None:
         found.append(await servers.redis(settings))
     found.append(await servers.archive_store(settings, path))
+    found += machine.archive_room(settings.store.url, path)
     return found + await backends.backends(settings, path)
 
 
@@ -106,6 +114,7 @@ def _print(findings: "list[Finding]") -> None:
         mark = typer.style(f"{_MARKS[one.state]:<7}", fg=colours.get(one.state))
         lines = _folded(output.clean(one.detail), _COLUMNS - width) or [""]
         lines += _folded(output.clean(f"→ {one.advice}"), _COLUMNS - width) if one.advice else []
+        lines += [f"{one.code.id}: {one.code.link}"] if one.code else []
         typer.echo(f"{mark}  {output.clean(one.check):<{width}}  {lines[0]}")
         for line in lines[1:]:
             typer.echo(f"{'':<7}  {'':<{width}}  {line}")

@@ -18,11 +18,14 @@ from codehub.web.server import serve
 def application(
     checks: Mapping[str, Check], context: Context, isolation: Isolation = dict, metrics: Metrics | None = None
 ) -> FastAPI:
-    app = create_app(checks, metrics or Metrics(), isolation, context)
+    metrics = metrics or Metrics()
+    app = create_app(checks, metrics, isolation, context)
     if events.router not in ROUTERS:
         app.include_router(events.router, prefix="/api/v1")
     if not hasattr(app.state, "hub"):
         app.state.hub = Hub.over(context)
+    hub: Hub = app.state.hub
+    metrics.sse_clients.set_function(lambda: hub.status.streams)
     return app
 
 

@@ -7,6 +7,7 @@ counted; nothing waits for Redis, and nothing piles up meanwhile.
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
@@ -36,7 +37,13 @@ class ListenerStatus:
     dropped: int = 0
     deaf_since: float | None = None  # PostgreSQL is not heard
     mute_since: float | None = None  # Redis does not take anything
+    untold_since: float | None = None  # something was heard then and is not told yet; by time.monotonic()
     last_error: str = ""
+
+    @property
+    def lag_seconds(self) -> float:
+        """How long the oldest event that was heard has waited to be told."""
+        return 0.0 if self.untold_since is None else max(0.0, time.monotonic() - self.untold_since)
 
     @property
     def is_failing(self) -> bool:
@@ -99,6 +106,8 @@ class EventListener:
                 self._on_gc_request()
             for heard in batch:
                 self._note(heard)
+        if self.status.untold_since is None:
+            self.status.untold_since = time.monotonic()
         self._something.set()
 
     def _gap(self) -> None:
@@ -153,6 +162,7 @@ class EventListener:
             else:
                 failures = 0
                 self.status.published += len(events)
+                self.status.untold_since = time.monotonic() if self._something.is_set() else None
                 if self.status.mute_since is not None:
                     log.info("Redis takes events again", dropped=self.status.dropped)
                     self.status.mute_since = None

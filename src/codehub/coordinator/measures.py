@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from codehub.coordinator.collect import GcReport
 from codehub.coordinator.listen import ListenerStatus
 from codehub.coordinator.loop import LoopStatus
+from codehub.db.census import Census
 from codehub.db.statuses import StatusChange
 from codehub.model.workspace import Operation, Phase
 
@@ -85,6 +86,7 @@ class Standing:
     unknown: int
     listener: ListenerStatus
     gc: GcReport | None
+    census: Census | None = None
 
 
 class StandingCollector(Collector):
@@ -117,6 +119,8 @@ class StandingCollector(Collector):
         yield GaugeMetricFamily(
             "codehub_unknown_resources", "Containers and volumes that belong to no workspace.", standing.unknown
         )
+        if standing.census is not None:
+            yield from _of_census(standing.census)
         yield from _of_events(standing.listener)
         if standing.gc is not None:
             yield from _of_gc(standing.gc)
@@ -135,16 +139,31 @@ def _of_loops(loops: Mapping[str, LoopStatus]) -> Iterator[Metric]:
     yield from (runs, failures, seconds, failing)
 
 
+def _of_census(census: Census) -> Iterator[Metric]:
+    phases = GaugeMetricFamily("codehub_workspaces", "Workspaces by phase.", labels=["phase"])
+    for phase in Phase:
+        phases.add_metric([str(phase)], census.phases.get(phase, 0))
+    running = GaugeMetricFamily("codehub_operations_running", "Operations that are under way.", labels=["operation"])
+    for operation in Operation:
+        if operation is not Operation.NONE:
+            running.add_metric([str(operation)], census.operations.get(operation, 0))
+    yield from (phases, running)
+
+
 def _of_events(status: ListenerStatus) -> Iterator[Metric]:
     yield CounterMetricFamily("codehub_events_heard", "Notifications of the database.", status.heard)
     yield CounterMetricFamily("codehub_events_published", "Events told to Redis.", status.published)
     yield CounterMetricFamily("codehub_events_dropped", "Events that became one 'read anew'.", status.dropped)
+    yield GaugeMetricFamily(
+        "codehub_events_lag_seconds", "How long the oldest event has waited to be told to Redis.", status.lag_seconds
+    )
     yield CounterMetricFamily("codehub_events_gaps", "Times that something may have been missed.", status.gaps)
 
 
 def _of_gc(report: GcReport) -> Iterator[Metric]:
     yield GaugeMetricFamily("codehub_gc_last_seconds", "When GC last ran, in Unix time.", report.at.timestamp())
     yield GaugeMetricFamily("codehub_gc_archives", "Archives in the store at that time.", report.found)
+    yield GaugeMetricFamily("codehub_archive_bytes", "Bytes of archives in the store at that time.", report.bytes)
     yield GaugeMetricFamily("codehub_gc_orphans", "… that nobody needs.", report.orphans)
     yield GaugeMetricFamily("codehub_gc_missing", "Workspaces whose archive was not in the store.", len(report.missing))
     yield GaugeMetricFamily("codehub_gc_stopped", "1 if GC stopped to protect archives.", report.stopped is not None)

@@ -12,6 +12,8 @@ from uuid import UUID
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
 from codehub.db import archives, audit, clock, gc_runs, reads, samples
+from codehub.db.census import Census
+from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
 from codehub.db.gc_runs import GcRequest
 from codehub.db.pool import Pool, connection
@@ -70,6 +72,10 @@ class DatabaseRecords:
     async def known_of(self, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:
         async with connection(self._controller) as conn:
             return await archives.known_of(conn, ids, keys)
+
+    async def census(self) -> Census:
+        async with connection(self._controller) as conn:
+            return await count_workspaces(conn)
 
     async def take_gc_request(self) -> GcRequest | None:
         async with connection(self._controller) as conn:

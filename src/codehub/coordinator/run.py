@@ -28,6 +28,7 @@ from codehub.coordinator.measures import Deeds, Standing, StandingCollector
 from codehub.coordinator.pace import Pace
 from codehub.coordinator.progress import ProgressTeller
 from codehub.coordinator.records import DatabaseRecords
+from codehub.db.census import Census
 from codehub.db.pool import Role, open_pool
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import Unavailable
@@ -47,6 +48,7 @@ log = structlog.get_logger(__name__)
 _HOUSEKEEPING_SECONDS = 3600.0
 _SAMPLE_SECONDS = 300.0
 _EVENTS_AGAIN_SECONDS = 5.0
+_CENSUS_SECONDS = 60.0
 _REQUESTS_SECONDS = 60.0  # when no notification was heard
 
 
@@ -91,6 +93,7 @@ class Coordinator:
         self._redis = redis
         self._election = Election(database_url, self._lead)
         self._deeds = Deeds(registry)
+        self._census: Census | None = None
         self.term: Term | None = None  # while this process leads
         StandingCollector(self._standing, registry)
 
@@ -126,7 +129,11 @@ class Coordinator:
             unknown=len(controller.unknown),
             listener=term.listener.status,
             gc=term.collector.last,
+            census=self._census,
         )
+
+    async def _count(self) -> None:
+        self._census = await self._records.census()
 
     async def _lead(self, leader: Leader) -> None:
         term = self._begin(leader)
@@ -188,6 +195,7 @@ class Coordinator:
             requesting,
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
             Loop("samples", lambda: self._records.take_sample(retention), lambda: _SAMPLE_SECONDS),
+            Loop("census", self._count, lambda: _CENSUS_SECONDS),
             Loop("accounts", lambda: self._records.tend_accounts(settings.accounts), lambda: every.ttl_interval),
         )
         listener = EventListener(self._database_url, events, controller.woken, on_gc_request=requesting.wake)

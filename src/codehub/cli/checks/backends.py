@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from codehub.cli.checks.finding import Finding, failed_by, ok, warning
+from codehub.cli.checks import codes
+from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
 from codehub.cli.ide import FIRST
 from codehub.cli.isolation import advice_for
 from codehub.config import Settings
@@ -49,9 +50,8 @@ async def docker(settings: Settings) -> Finding:
         finally:
             await driver.close()
     except CodeHubError as error:
-        return Finding(
-            DOCKER,
-            failed_by(DOCKER, error).state,
+        return failed(
+            codes.DOCKER,
             error.message,
             error.hint or "Start the Docker engine, or let this user use its socket; DOCKER_HOST says where it is.",
         )
@@ -70,7 +70,7 @@ async def kubernetes(settings: Settings) -> Finding:
             await driver.close()
     except CodeHubError as error:
         hint = error.hint or "K8S_KUBECONFIG, K8S_CONTEXT and K8S_NAMESPACE say where it is: see docs/kubernetes.md."
-        return Finding(KUBERNETES, failed_by(KUBERNETES, error).state, error.message, hint)
+        return failed(codes.KUBERNETES, error.message, hint)
     return ok(KUBERNETES, f"the cluster at {driver.cluster.server} answers; namespace: {driver.cluster.namespace}")
 
 
@@ -85,13 +85,13 @@ def sandbox(settings: Settings) -> list[Finding]:
         machine.find_out()
         lines = machine.isolation()
     except CodeHubError as error:
-        return [failed_by(SANDBOX, error)]
+        return [failed_by(codes.SANDBOX, error)]
     finally:
         shutil.rmtree(root, ignore_errors=True)
     found = []
     for line in lines:
         if line.startswith("WARNING"):
-            found.append(warning(SANDBOX, line.removeprefix("WARNING: "), " ".join(advice_for(line))))
+            found.append(warning(codes.ISOLATION, line.removeprefix("WARNING: "), " ".join(advice_for(line))))
         else:
             found.append(ok(SANDBOX, line))
     return found
@@ -101,7 +101,7 @@ def ides(settings: Settings, data_dir: Path) -> list[Finding]:
     try:
         offered = for_processes(settings.backends.image_of).ides
     except CodeHubError as error:
-        return [failed_by(IDES, error)]
+        return [failed_by(codes.IDE, error)]
     found = []
     for name, ide in offered.items():
         if is_installed(ide, ide_folder(data_dir)):
@@ -109,5 +109,5 @@ def ides(settings: Settings, data_dir: Path) -> list[Finding]:
         elif name == FIRST:
             found.append(ok(IDES, f"{name} is installed by the first start"))
         else:
-            found.append(warning(IDES, f"{name} is offered but not installed.", f"codehub ide install {name}"))
+            found.append(warning(codes.IDE, f"{name} is offered but not installed.", f"codehub ide install {name}"))
     return found

@@ -1,8 +1,9 @@
 """What a check found: how it is, and what to do about it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 
+from codehub.cli.checks.codes import Code
 from codehub.errors import CodeHubError
 
 
@@ -14,28 +15,30 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; `advice` is what to do."""
+    """One line of the report; `advice` is what to do. Whatever is not well has a code."""
 
     check: str
     state: State
     detail: str
     advice: str = ""
+    code: Code | None = None
 
     def as_dict(self) -> dict[str, str]:
-        return {name: str(value) for name, value in asdict(self).items()}
+        found = {"check": self.check, "state": str(self.state), "detail": self.detail, "advice": self.advice}
+        return found if self.code is None else {**found, "code": self.code.id, "link": self.code.link}
 
 
 def ok(check: str, detail: str) -> Finding:
     return Finding(check, State.OK, detail)
 
 
-def warning(check: str, detail: str, advice: str = "") -> Finding:
-    return Finding(check, State.WARNING, detail, advice)
+def warning(code: Code, detail: str, advice: str = "", *, check: str | None = None) -> Finding:
+    return Finding(check or code.check, State.WARNING, detail, advice, code)
 
 
-def failed(check: str, detail: str, advice: str = "") -> Finding:
-    return Finding(check, State.FAILED, detail, advice)
+def failed(code: Code, detail: str, advice: str = "", *, check: str | None = None) -> Finding:
+    return Finding(check or code.check, State.FAILED, detail, advice, code)
 
 
-def failed_by(check: str, error: CodeHubError) -> Finding:
-    return Finding(check, State.FAILED, error.message, error.hint)
+def failed_by(code: Code, error: CodeHubError, *, check: str | None = None) -> Finding:
+    return failed(code, error.message, error.hint, check=check)

@@ -6,7 +6,9 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from codehub.cli.checks import codes
 from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
 from codehub.errors import StartError
@@ -14,13 +16,12 @@ from codehub.web.server import listen
 
 OLDEST_PYTHON = (3, 11)
 LEAST_BYTES = 2 << 30
-DATA, PORT = "data directory", "port"
 
 
 def python(version: Sequence[int] = sys.version_info[:3]) -> Finding:
     written = ".".join(map(str, version))
     if tuple(version[:2]) < OLDEST_PYTHON:
-        return failed("python", f"Python {written} is too old.", "Install Python 3.11 or newer.")
+        return failed(codes.PYTHON, f"Python {written} is too old.", "Install Python 3.11 or newer.")
     return ok("python", f"Python {written}")
 
 
@@ -53,33 +54,44 @@ def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES) -> lis
     if not path.exists():
         parent = next(folder for folder in path.parents if folder.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
-            return [failed(DATA, f"{path} cannot be made: this user may not write to {parent}.", OTHER_FOLDER)]
-        return [ok(DATA, f"{path} will be made by the first start."), *_room(parent, least)]
+            return [failed(codes.DATA, f"{path} cannot be made: this user may not write to {parent}.", OTHER_FOLDER)]
+        return [ok(codes.DATA.check, f"{path} will be made by the first start."), *_room(parent, least)]
     if not in_use and not os.access(path, os.W_OK | os.X_OK):
-        return [failed(DATA, f"This user may not write to {path}.", OTHER_FOLDER)]
+        return [failed(codes.DATA, f"This user may not write to {path}.", OTHER_FOLDER)]
     try:
         if not in_use and (not path.is_dir() or any(path.iterdir())):
             DataDir.open(path).close()
     except StartError as error:
-        return [failed_by(DATA, error)]
+        return [failed_by(codes.DATA, error)]
     except OSError as error:
-        return [failed(DATA, f"{path} cannot be read: {error.strerror}.", OTHER_FOLDER)]
-    found = [ok(DATA, f"{path}, in use by the CodeHub that runs" if in_use else str(path))]
+        return [failed(codes.DATA, f"{path} cannot be read: {error.strerror}.", OTHER_FOLDER)]
+    found = [ok(codes.DATA.check, f"{path}, in use by the CodeHub that runs" if in_use else str(path))]
     return found + _open_secrets(path) + _room(path, least)
 
 
 def _open_secrets(path: Path) -> list[Finding]:
     folder = path / "secrets"
     if folder.is_dir() and folder.stat().st_mode & 0o077:
-        return [warning(DATA, f"Others can look into {folder}.", f"Close it: chmod 700 {folder}")]
+        return [warning(codes.SECRETS, f"Others can look into {folder}.", f"Close it: chmod 700 {folder}")]
     return []
 
 
 def _room(folder: Path, least: int) -> list[Finding]:
     free = shutil.disk_usage(folder).free
     if free < least:
-        return [warning("disk", f"Only {free >> 20} MiB are free at {folder}.", "Make room: homes and databases grow.")]
+        return [
+            warning(codes.DISK, f"Only {free >> 20} MiB are free at {folder}.", "Make room: homes and databases grow.")
+        ]
     return [ok("disk", f"{free >> 30} GiB free")]
+
+
+def archive_room(store_url: str | None, data_dir: Path, *, least: int = LEAST_BYTES) -> list[Finding]:
+    """Of a folder of archives on another disk than the data directory."""
+    parts = urlsplit(store_url or "")
+    folder = Path(unquote(parts.path))
+    if parts.scheme != "file" or not folder.is_dir() or not data_dir.is_dir():
+        return []
+    return [] if folder.stat().st_dev == data_dir.stat().st_dev else _room(folder, least)
 
 
 def port(host: str, number: int, *, running: str | None) -> Finding:
@@ -88,6 +100,6 @@ def port(host: str, number: int, *, running: str | None) -> Finding:
         listen(host, number).close()
     except StartError as error:
         if running and f":{number}/" in running:
-            return ok(PORT, f"{where}, in use by the CodeHub that runs")
-        return failed_by(PORT, error)
-    return ok(PORT, f"{where} is free" if number else f"a free one of {host}")
+            return ok(codes.PORT.check, f"{where}, in use by the CodeHub that runs")
+        return failed_by(codes.PORT, error)
+    return ok(codes.PORT.check, f"{where} is free" if number else f"a free one of {host}")

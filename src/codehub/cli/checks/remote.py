@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from codehub import __version__
+from codehub.cli.checks import codes
 from codehub.cli.checks.finding import Finding, failed, ok, warning
 from codehub.cli.checks.servers import skew
 from codehub.cli.connecting import USER_AGENT
@@ -18,31 +19,33 @@ def server(url: str) -> list[Finding]:
         with Client(url, user_agent=USER_AGENT) as client:
             told, date = client.readiness()
     except ApiError as error:
-        return [failed(SERVER, error.message)]
+        return [failed(codes.SERVER, error.message, "Start it, or correct the address.")]
     found = [_version(url, str(told.get("version", "?")))]
     if date is not None:
         found.append(skew(date, datetime.now(UTC), "the server"))
     for name, state in told["dependencies"].items():
         detail = str(state.get("detail", ""))
         if state.get("state") != "up":
-            found.append(failed(name, detail or "It does not answer."))
+            found.append(failed(codes.DEPENDENCY, detail or "It does not answer.", check=name))
         else:
-            found.append(warning(name, detail, " ".join(advice_for(detail))) if detail else ok(name, "up"))
+            found.append(
+                warning(codes.WEAK, detail, " ".join(advice_for(detail)), check=name) if detail else ok(name, "up")
+            )
     return found
 
 
 def _version(url: str, theirs: str) -> Finding:
     if theirs == __version__:
         return ok(SERVER, f"{url} runs CodeHub {theirs}")
-    return warning(SERVER, f"{url} runs CodeHub {theirs}, and this is {__version__}.", "Use the same version.")
+    return warning(codes.VERSION, f"{url} runs CodeHub {theirs}, and this is {__version__}.", "Use the same version.")
 
 
 def login(url: str, token: str | None) -> Finding:
     if token is None:
-        return warning(LOGIN, f"You are not logged in to {url}.", f"codehub login {url}")
+        return warning(codes.LOGIN, f"You are not logged in to {url}.", f"codehub login {url}")
     try:
         with Client(url, token, user_agent=USER_AGENT) as client:
             session = client.session()
     except (ApiError, ValueError) as error:
-        return failed(LOGIN, str(error), f"codehub login {url}")
+        return failed(codes.LOGIN, str(error), f"codehub login {url}")
     return ok(LOGIN, f"{session.user.username}, {session.user.role}, may {session.scope}")

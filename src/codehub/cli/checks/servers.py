@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
+from codehub.cli.checks import codes
 from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
 from codehub.config import Settings
 from codehub.db import clock, migrate
@@ -27,12 +28,12 @@ async def postgresql(settings: Settings) -> list[Finding]:
     try:
         found = await asyncio.to_thread(migrate.schema_version, url)
     except StartError as error:
-        return [failed_by(POSTGRES, error)]
+        return [failed_by(codes.DATABASE, error)]
     try:
         await asyncio.to_thread(migrate.require_newest, url)
     except StartError as error:
         newer = found is not None and found > migrate.newest_version()
-        return [failed_by(POSTGRES, error) if newer else warning(POSTGRES, error.message, error.hint)]
+        return [failed_by(codes.SCHEMA, error) if newer else warning(codes.SCHEMA, error.message, error.hint)]
     return [ok(POSTGRES, f"it answers, with schema version {found}"), await _database_clock(url)]
 
 
@@ -42,7 +43,7 @@ async def _database_clock(url: str) -> Finding:
             theirs = await clock.now(conn)
     except (CodeHubError, TimeoutError) as error:
         why = str(error) or "it did not answer in time"
-        return failed(POSTGRES, f"The service layer's role cannot be used: {why}", "Run `codehub migrate`.")
+        return failed(codes.ROLE, f"The service layer's role cannot be used: {why}", "Run `codehub migrate`.")
     return skew(theirs, datetime.now(UTC), "the database")
 
 
@@ -52,7 +53,7 @@ def skew(theirs: datetime, ours: datetime, whose: str) -> Finding:
         return ok(CLOCK, f"agrees with {whose}")
     words = "ahead of" if seconds > 0 else "behind"
     return warning(
-        CLOCK, f"This machine's clock is {abs(seconds):.0f} s {words} that of {whose}.", "Let both follow NTP."
+        codes.CLOCK, f"This machine's clock is {abs(seconds):.0f} s {words} that of {whose}.", "Let both follow NTP."
     )
 
 
@@ -63,9 +64,9 @@ async def redis(settings: Settings) -> Finding:
         async with asyncio.timeout(SECONDS), open_redis(settings.redis.url.get_secret_value()) as client:
             await ping_redis(client)
     except TimeoutError:
-        return failed(REDIS, "Redis did not answer in time.", "Check that it runs and that REDIS_URL is right.")
+        return failed(codes.REDIS, "Redis did not answer in time.", "Check that it runs and that REDIS_URL is right.")
     except CodeHubError as error:
-        return failed_by(REDIS, error)
+        return failed_by(codes.REDIS, error)
     return ok(REDIS, "it answers")
 
 
@@ -73,7 +74,7 @@ def _of_its_own(check: str) -> Finding:
     try:
         package = postgres_package() if check == POSTGRES else valkey_package()
     except StartError as error:
-        return failed_by(check, error)
+        return failed_by(codes.PROGRAMS, error, check=check)
     return ok(check, f"{package.title}, started by `codehub up`")
 
 
@@ -85,11 +86,11 @@ async def archive_store(settings: Settings, data_dir: Path) -> Finding:
         async with asyncio.timeout(SECONDS):
             await store.ping()
     except TimeoutError:
-        return failed(STORE, f"It did not answer within {SECONDS:g} s.", "Check ARCHIVE_URL and the network.")
+        return failed(codes.STORE, f"It did not answer within {SECONDS:g} s.", "Check ARCHIVE_URL and the network.")
     except CodeHubError as error:
         if url.startswith("file:") and not known_or_false(data_dir, url):
             return ok(STORE, f"{url} will be made by the first start.")
-        return failed(STORE, error.message, error.hint or "Check ARCHIVE_URL and the S3_… settings.")
+        return failed(codes.STORE, error.message, error.hint or "Check ARCHIVE_URL and the S3_… settings.")
     return ok(STORE, f"{url} answers" if known else f"{url} answers; not used yet")
 
 

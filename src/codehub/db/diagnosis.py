@@ -1,0 +1,42 @@
+"""How things stand, for whoever looks for what is wrong: one look, cheap at any number of workspaces."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from codehub.db.locks import AdvisoryLock
+from codehub.db.pool import Connection
+
+# idx_workspaces_operation and idx_workspaces_error; the lock belongs to this database alone.
+_LOOK = """
+SELECT now(),
+       EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+               WHERE l.locktype = 'advisory' AND l.granted AND d.datname = current_database()
+                     AND (l.classid::bigint << 32) | l.objid::bigint = %(leader)s),
+       (SELECT holder FROM leadership),
+       (SELECT count(*) FROM workspaces
+        WHERE operation <> 'NONE' AND deleted_at IS NULL AND op_started_at < now() - make_interval(secs => %(old)s)),
+       (SELECT id::text || ' (' || operation || ')' FROM workspaces
+        WHERE operation <> 'NONE' AND deleted_at IS NULL AND op_started_at < now() - make_interval(secs => %(old)s)
+        ORDER BY op_started_at LIMIT 1),
+       (SELECT count(*) FROM workspaces WHERE phase = 'ERROR' AND deleted_at IS NULL),
+       (SELECT report FROM gc_runs WHERE finished_at IS NOT NULL AND NOT dry_run ORDER BY finished_at DESC LIMIT 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    now: datetime
+    is_led: bool
+    holder: str  # who leads, or has led last
+    stuck: int  # operations that began long ago
+    oldest: str | None
+    errors: int
+    gc: dict[str, Any]  # the report of the last collection; empty before the first
+
+
+async def diagnose(conn: Connection, *, stuck_after_seconds: float) -> Diagnosis:
+    row = await (await conn.execute(_LOOK, {"leader": int(AdvisoryLock.LEADER), "old": stuck_after_seconds})).fetchone()
+    assert row is not None
+    now, is_led, holder, stuck, oldest, errors, gc = row
+    return Diagnosis(now, is_led, holder, stuck, oldest, errors, gc or {})
