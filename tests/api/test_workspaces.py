@@ -116,7 +116,7 @@ async def test_it_says_when_it_will_stop_and_why(ada: Caller, owner: Connection)
     since = datetime(2026, 1, 2, tzinfo=UTC)
     identity = await ada.has(owner, "RUNNING", phase_changed_at=since)
     coming = (await ada.get(f"/workspaces/{identity}")).json()["next_transition"]
-    assert coming == {"to": "STANDBY", "at": "2026-01-02T00:10:00+00:00", "because": "600 s since it was started"}
+    assert coming == {"to": "STANDBY", "at": "2026-01-02T00:10:00+00:00", "because": "10 min since it was started"}
 
 
 async def test_it_says_what_is_wrong_and_what_can_be_done(ada: Caller, owner: Connection) -> None:

@@ -140,9 +140,9 @@ def test_what_is_announced_is_what_happens_and_when(row: Workspace, now: datetim
 @pytest.mark.parametrize(
     ("wish", "because"),
     [
-        ({}, "600 s since it was started"),
-        ({"last_access_at": b.later(5)}, "600 s since it was last used"),
-        ({"keep_awake_until": b.later(5)}, "600 s after it was to be kept awake"),
+        ({}, "10 min since it was started"),
+        ({"last_access_at": b.later(5)}, "10 min since it was last used"),
+        ({"keep_awake_until": b.later(5)}, "10 min after it was kept awake"),
     ],
 )
 def test_it_says_why(wish: dict[str, Any], because: str) -> None:

@@ -21,5 +21,6 @@ async def make(context: Context) -> FirstAdmin | None:
 
 def introduce(admin: FirstAdmin | None) -> None:
     if admin is not None:  # made in this start; the password is never shown again, and never logged
-        shown = admin.password or "(as in CODEHUB_ADMIN_PASSWORD)"
-        say(f"    Log in as     {admin.username}\n    Password      {shown}\n    It is not shown again.\n")
+        generated = f"{admin.password}\n    It is not shown again."
+        shown = "as in CODEHUB_ADMIN_PASSWORD" if admin.password is None else generated
+        say(f"    Log in as     {admin.username}\n    Password      {shown}\n")

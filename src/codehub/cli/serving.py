@@ -11,6 +11,7 @@ from codehub.web.api import events
 from codehub.web.app import ROUTERS, Isolation, create_app
 from codehub.web.context import Context
 from codehub.web.health import Check
+from codehub.web.hub_measures import HubCollector
 from codehub.web.live import Hub
 from codehub.web.server import serve
 
@@ -26,6 +27,7 @@ def application(
         app.state.hub = Hub.over(context)
     hub: Hub = app.state.hub
     metrics.sse_clients.set_function(lambda: hub.status.streams)
+    HubCollector(hub, metrics.registry)
     return app
 
 

@@ -33,15 +33,28 @@ def next_transition(workspace: Workspace) -> Transition | None:
         since, what = max(
             (status.phase_changed_at, "since it was started"),
             (wish.last_access_at or status.phase_changed_at, "since it was last used"),
-            (wish.keep_awake_until or status.phase_changed_at, "after it was to be kept awake"),
+            (wish.keep_awake_until or status.phase_changed_at, "after it was kept awake"),
         )
         pause = wish.standby_ttl_seconds
-        return Transition(Desired.STANDBY, since + timedelta(seconds=pause), f"{pause} s {what}")
+        return Transition(Desired.STANDBY, since + timedelta(seconds=pause), f"{_length(pause)} {what}")
     if status.phase is Phase.STANDBY and wish.archive_ttl_seconds != NEVER:
         pause = wish.archive_ttl_seconds
         at = status.phase_changed_at + timedelta(seconds=pause)
-        return Transition(Desired.ARCHIVED, at, f"{pause} s since it was stopped")
+        return Transition(Desired.ARCHIVED, at, f"{_length(pause)} since it was stopped")
     return None
+
+
+def _length(seconds: int) -> str:
+    """For people: in the two largest units that say it, `1 d 12 h` or `90 s`."""
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    if seconds < 2 * 60:
+        return f"{seconds} s"
+    words = []
+    for name, size in units:
+        if seconds >= size:
+            words.append(f"{seconds // size} {name}")
+            seconds %= size
+    return " ".join(words[:2])
 
 
 def due(workspace: Workspace, now: datetime) -> Transition | None:

@@ -12,7 +12,7 @@ from codehub.errors import StartError, Unavailable
 
 Redis = redis.asyncio.Redis
 
-_TIMEOUT_SECONDS = 2.0
+_TIMEOUT_SECONDS = 1.5  # who waits for an answer over HTTP is told within two seconds
 
 
 @asynccontextmanager
@@ -23,8 +23,9 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
             url,
             socket_timeout=_TIMEOUT_SECONDS,
             socket_connect_timeout=_TIMEOUT_SECONDS,
-            # A connection that the server closed while it was idle is noticed only by using it.
-            retry=Retry(NoBackoff(), 1),
+            # A connection that the server closed while it was idle is noticed only by using it. What took too long is
+            # not tried again.
+            retry=Retry(NoBackoff(), 1, supported_errors=(ConnectionError,)),
             retry_on_error=[ConnectionError],
             client_name="codehub",
         )
