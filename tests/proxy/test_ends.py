@@ -141,6 +141,16 @@ def test_a_gate_that_must_ask_and_one_that_fails() -> None:
             assert [peer.answer()[0] for _ in range(5)] == [200, 200, 500, 502, 200]
 
 
+def test_a_gate_that_breaks_is_a_500() -> None:
+    def broken(_request: Request) -> Decision:
+        raise RuntimeError("on purpose")
+
+    with proxy(PlainGate(Route("none", "127.0.0.1:1"), choose=broken), QUICK) as here:
+        peer = here.connect()
+        peer.send(GET + GET)
+        assert [peer.answer()[0] for _ in range(2)] == [500, 500]
+
+
 def test_a_client_that_vanishes_takes_its_request_with_it() -> None:
     left = threading.Event()
 
@@ -192,6 +202,15 @@ def test_a_half_closed_client_gets_its_answer() -> None:
         eventually(lambda: bool(there.connections), "connected")
         go.set()
         assert peer.answer()[2] == b"late"
+        assert peer.rest() == b""
+
+
+def test_a_half_closed_client_gets_all_its_answers() -> None:
+    with through(echo_heads) as (here, _):
+        peer = here.connect()
+        peer.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % number for number in range(20)) + b"GET /half")
+        peer.end_sending()
+        assert [peer.answer()[2].split()[1] for _ in range(20)] == [b"/%d" % number for number in range(20)]
         assert peer.rest() == b""
 
 

@@ -7,14 +7,13 @@ It is in one of these states; `check` ends whatever takes too long in any of the
 """
 
 import asyncio
-import socket
-import struct
 from collections.abc import Awaitable
-from enum import Enum, auto
 
-from codehub.web import forwarded
+import structlog
+
 from codehub.web.proxy import answers
 from codehub.web.proxy.activity import is_request_activity
+from codehub.web.proxy.connection import Connection, State
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.framing import Body, request_body, response_body
 from codehub.web.proxy.headers import request_fields, response_fields, sent_target
@@ -25,55 +24,32 @@ from codehub.web.proxy.requests import request_of
 from codehub.web.proxy.tunnel import Tunnel
 from codehub.web.proxy.upstream import Upstream, Visitor
 
+log = structlog.get_logger(__name__)
+
 _REPLAYABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
-_RESET = struct.pack("ii", 1, 0)
 
 
-class _State(Enum):
-    HEAD = auto()
-    DECIDING = auto()
-    EXCHANGE = auto()
-    LINGERING = auto()
-    CLOSED = auto()
-
-
-class Client(asyncio.Protocol, Visitor):
+class Client(Connection, Visitor):
     """One connection."""
 
     __slots__ = (
-        "_address",
         "_body",
-        "_buffer",
-        "_can_read",
-        "_can_write",
-        "_counted",
         "_counts",
-        "_deadline",
-        "_engine",
         "_has_answered",
-        "_has_ended",
         "_head",
-        "_here",
         "_is_last",
-        "_is_trusted",
         "_known",
         "_route",
         "_sent",
-        "_state",
-        "_stuck",
         "_task",
         "_upstream",
         "request",
-        "transport",
     )
-    transport: asyncio.Transport
     request: Request
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._state = _State.HEAD
-        self._buffer = b""  # what came before its turn
+        super().__init__(engine)
         self._known: dict[bytes, Fields] = {}
         self._head: RequestHead | None = None
         self._body: Body | None = None  # the rest of the request
@@ -82,75 +58,49 @@ class Client(asyncio.Protocol, Visitor):
         self._task: asyncio.Task[None] | None = None
         self._counts = True  # is a sign of use
         self._has_answered = False  # something of the response was written
-        self._has_ended = False  # the client will send no more
         self._is_last = False
-        self._can_read = True
-        self._can_write = True
-        self._stuck = (0, 0.0)
-        self._deadline: float | None = None
         self._sent: tuple[Fields | None, Route | None, bytes] = (None, None, b"")  # what the last request became
-        self._address = ""
-        self._here = b""
-        self._counted: str | None = None
-        self._is_trusted = False
 
     # What the transport tells.
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
-        engine, limits = self._engine, self._engine.limits
-        self.transport = transport
-        peer = transport.get_extra_info("peername")
-        name = transport.get_extra_info("sockname")
-        self._here = b"%b:%d" % (name[0].encode(), name[1]) if isinstance(name, tuple) else b"localhost"
-        self._address = (forwarded.address(peer[0]) if peer else None) or ""
-        self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
-        engine.clients.add(self)
-        self._counted = None if self._is_trusted else self._address
-        if engine.count(self._counted) > limits.connections_per_address or engine.connections() > limits.connections:
-            transport.write(answers.answer_bytes(answers.TOO_MANY, close=True))
-            self._close()
-            return
-        transport.set_write_buffer_limits(high=limits.write_bytes)
-        self._deadline = engine.now() + limits.head_seconds
-
     def data_received(self, data: bytes) -> None:
         state = self._state
-        if state is _State.HEAD:
+        if state is State.HEAD:
             self._read_head(self._buffer + data if self._buffer else data)
-        elif state is _State.EXCHANGE and self._body is not None and not self._body.done:
+        elif state is State.EXCHANGE and not self._is_whole():
             self._send_body(data)
-        elif state in (_State.EXCHANGE, _State.DECIDING):
+        elif state in (State.EXCHANGE, State.DECIDING):
             self._buffer += data
             if len(self._buffer) > self._engine.limits.pipelined_bytes:
                 self._read(False)
 
     def eof_received(self) -> bool:
         """It sends no more; what it asked for it still gets."""
-        self._has_ended = self._is_last = True
-        if self._state not in (_State.EXCHANGE, _State.DECIDING) or self._engine.is_tls:
+        self._has_ended = True
+        is_busy = self._state in (State.EXCHANGE, State.DECIDING) or bool(self._buffer)
+        if not is_busy or self._engine.is_tls:
             return False
-        if self._body is not None and not self._body.done and self._state is _State.EXCHANGE:
+        if self._state is State.EXCHANGE and not self._is_whole():
             self.end()
             return False
+        if self._state is State.HEAD:
+            self._engine.loop.call_soon(self._read_buffered)  # requests that wait their turn, or half of one
         self._deadline = self._engine.now() + self._engine.limits.half_closed_seconds
         return True
 
-    def connection_lost(self, _exc: Exception | None) -> None:
-        self._state = _State.CLOSED
-        self._engine.clients.discard(self)
-        self._engine.uncount(self._counted)
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
         if self._task is not None:
             self._task.cancel()
         self._leave_upstream()
 
     def pause_writing(self) -> None:
-        self._can_write = False
-        self._stuck = (0, self._engine.now())
+        super().pause_writing()
         if self._upstream is not None:
             self._upstream.pause()
 
     def resume_writing(self) -> None:
-        self._can_write = True
+        super().resume_writing()
         if self._upstream is not None:
             self._upstream.resume()
 
@@ -165,6 +115,9 @@ class Client(asyncio.Protocol, Visitor):
         if end < 0:
             if len(data) >= limits.head_bytes:
                 self._refuse(BadHead("The head of the request is too large.", 431))
+                return
+            if self._has_ended:
+                self._close()
                 return
             if not self._buffer:
                 self._deadline = self._engine.now() + limits.head_seconds
@@ -189,13 +142,18 @@ class Client(asyncio.Protocol, Visitor):
         request = self.request = request_of(
             head, self._address, self._here, is_tls=engine.is_tls, trusted=engine.trusted if self._is_trusted else None
         )
-        self._state = _State.DECIDING
+        self._state = State.DECIDING
         if head.method in _REFUSED_METHODS:
             self._answer(answers.BAD_METHOD)
         elif fields.expect and fields.expect != b"100-continue":
             self._answer(answers.BAD_EXPECT)
         else:
-            self._go(engine.gate.route(request))
+            try:
+                decision = engine.gate.route(request)
+            except Exception:
+                log.exception("the gate failed")
+                decision = answers.FAILED
+            self._go(decision)
 
     def _go(self, decision: Decision | Awaitable[Decision]) -> None:
         """At once where nothing has to be waited for."""
@@ -224,7 +182,7 @@ class Client(asyncio.Protocol, Visitor):
         head = self._head
         assert head is not None
         self._route, self._upstream = route, upstream
-        self._state = _State.EXCHANGE
+        self._state = State.EXCHANGE
         self._counts = route.port is not None or is_request_activity(self.request.method, self.request.target)
         if self._counts:
             route.used_at = self._engine.now()
@@ -269,6 +227,9 @@ class Client(asyncio.Protocol, Visitor):
             self._deadline = None
         else:
             self._deadline = now + self._engine.limits.body_seconds
+
+    def _is_whole(self) -> bool:
+        return self._body is None or self._body.done
 
     def _is_replayable(self) -> bool:
         return self._body is None and self.request.method in _REPLAYABLE
@@ -316,7 +277,7 @@ class Client(asyncio.Protocol, Visitor):
     def completed(self) -> bool:
         self._upstream = None
         self._leave_route()
-        was_whole = self._body is None or self._body.done
+        was_whole = self._is_whole()
         if self._is_last or not was_whole:
             self._finish(was_whole=was_whole)
         else:
@@ -336,7 +297,7 @@ class Client(asyncio.Protocol, Visitor):
             b"HTTP/1.1 %b\r\n%bconnection: Upgrade\r\nupgrade: websocket\r\n\r\n" % (head.line, fields)
         )
         self._upstream = upstream.visitor = None
-        self._state = _State.CLOSED
+        self._state = State.CLOSED
         tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._counted, counts=self._counts)
         self._engine.clients.discard(self)
         self._leave_route()
@@ -355,7 +316,7 @@ class Client(asyncio.Protocol, Visitor):
         self._upstream = None
         if self._is_replayable():
             self._leave_route()
-            self._state = _State.DECIDING
+            self._state = State.DECIDING
             self._task = self._engine.loop.create_task(self._reach(route))
         else:
             self.failed(answers.NO_ANSWER)
@@ -371,7 +332,7 @@ class Client(asyncio.Protocol, Visitor):
         self._answer(Refusal(bad.status, "bad_request", str(bad)), was_whole=False)
 
     def _answer(self, refusal: Refusal, *, was_whole: bool = True) -> None:
-        was_whole = was_whole and (self._body is None or self._body.done)
+        was_whole = was_whole and self._is_whole()
         is_head = self._head is not None and self._head.method == b"HEAD"
         self._is_last = self._is_last or self._engine.is_draining or not was_whole
         self.transport.write(answers.answer_bytes(refusal, close=self._is_last, with_body=not is_head))
@@ -381,70 +342,24 @@ class Client(asyncio.Protocol, Visitor):
             self._next()
 
     def _next(self) -> None:
-        self._state = _State.HEAD
+        self._state = State.HEAD
         self._head = self._body = None
         engine = self._engine
         self._deadline = engine.now() + engine.limits.idle_seconds
         if self._buffer:
             engine.loop.call_soon(self._read_buffered)
-        elif engine.is_draining:
+        elif engine.is_draining or self._has_ended:
             self._close()
 
     def _read_buffered(self) -> None:
-        if self._state is _State.HEAD and self._buffer:
+        if self._state is State.HEAD and self._buffer:
             data, self._buffer = self._buffer, b""
             self._read(True)
             self._read_head(data)
 
-    def _finish(self, *, was_whole: bool) -> None:
-        """Close, so that what was written arrives: a client that still sends is read from for a while."""
-        if was_whole or self._has_ended or self._engine.is_tls:
-            self._close()
-            return
-        self._state = _State.LINGERING
-        self._buffer = b""
-        self._deadline = self._engine.now() + self._engine.limits.linger_seconds
-        self.transport.write_eof()
-        self._read(True)
-
-    def _close(self) -> None:
-        self._state = _State.CLOSED
-        self.transport.close()
-
     def end(self) -> None:
-        """Cut off; by a reset, so that nothing that was cut looks whole."""
-        self._state = _State.CLOSED
-        sock = self.transport.get_extra_info("socket")
-        if sock is not None and not self.transport.is_closing():
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._leave_upstream()
-        self.transport.abort()
-
-    def drain(self) -> None:
-        if self._state is _State.HEAD and not self._buffer:
-            self._close()
-
-    def check(self, now: float) -> None:
-        if self._deadline is not None and now > self._deadline and self._can_read:
-            if self._state is _State.HEAD or self._state is _State.LINGERING:
-                self._close()
-                self.transport.abort()
-            else:
-                self.end()
-        elif not self._can_write:
-            waiting = self.transport.get_write_buffer_size()
-            if waiting != self._stuck[0]:
-                self._stuck = (waiting, now)
-            elif now - self._stuck[1] > self._engine.limits.stalled_seconds:
-                self.end()
-
-    def _read(self, wanted: bool) -> None:
-        if wanted is not self._can_read and not self.transport.is_closing():
-            self._can_read = wanted
-            if wanted:
-                self.transport.resume_reading()
-            else:
-                self.transport.pause_reading()
+        super().end()
 
     def _leave_route(self) -> None:
         if self._route is not None:

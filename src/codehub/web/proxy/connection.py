@@ -1,0 +1,139 @@
+"""What is the same for every client's connection: whose it is, its limits in time and number, and how it ends."""
+
+import asyncio
+import socket
+import struct
+from enum import Enum, auto
+
+from codehub.web import forwarded
+from codehub.web.proxy import answers
+from codehub.web.proxy.engine import Engine
+
+_RESET = struct.pack("ii", 1, 0)
+
+
+class State(Enum):
+    """Of a connection; see client.py."""
+
+    HEAD = auto()
+    DECIDING = auto()
+    EXCHANGE = auto()
+    LINGERING = auto()
+    CLOSED = auto()
+
+
+class Connection(asyncio.Protocol):
+    """From a browser or a program."""
+
+    __slots__ = (
+        "_address",
+        "_buffer",
+        "_can_read",
+        "_can_write",
+        "_counted",
+        "_deadline",
+        "_engine",
+        "_has_ended",
+        "_here",
+        "_is_trusted",
+        "_state",
+        "_stuck",
+        "transport",
+    )
+    transport: asyncio.Transport
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._state = State.HEAD
+        self._buffer = b""  # what came before its turn
+        self._has_ended = False  # the client will send no more
+        self._can_read = True
+        self._can_write = True
+        self._stuck = (0, 0.0)  # bytes that wait for a slow client, since when
+        self._deadline: float | None = None
+        self._address = ""
+        self._here = b""
+        self._counted: str | None = None
+        self._is_trusted = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
+        engine, limits = self._engine, self._engine.limits
+        self.transport = transport
+        peer, name = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self._here = b"%b:%d" % (name[0].encode(), name[1]) if isinstance(name, tuple) else b"localhost"
+        self._address = (forwarded.address(peer[0]) if peer else None) or ""
+        self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
+        self._counted = None if self._is_trusted else self._address
+        engine.clients.add(self)
+        if engine.count(self._counted) > limits.connections_per_address or engine.connections() > limits.connections:
+            transport.write(answers.answer_bytes(answers.TOO_MANY, close=True))
+            self._close()
+            return
+        transport.set_write_buffer_limits(high=limits.write_bytes)
+        self._deadline = engine.now() + limits.head_seconds
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._state = State.CLOSED
+        self._engine.clients.discard(self)
+        self._engine.uncount(self._counted)
+
+    def pause_writing(self) -> None:
+        self._can_write = False
+        self._stuck = (0, self._engine.now())
+
+    def resume_writing(self) -> None:
+        self._can_write = True
+
+    def check(self, now: float) -> None:
+        """End it if its time is over."""
+        if self._deadline is not None and now > self._deadline and self._can_read:
+            if self._state in (State.DECIDING, State.EXCHANGE):
+                self.end()
+            else:
+                self._state = State.CLOSED
+                self.transport.abort()
+        elif not self._can_write:
+            waiting = self.transport.get_write_buffer_size()
+            if waiting != self._stuck[0]:
+                self._stuck = (waiting, now)
+            elif now - self._stuck[1] > self._engine.limits.stalled_seconds:
+                self.end()
+
+    def drain(self) -> None:
+        """No further requests; what is under way may end."""
+        if self._state is State.HEAD and not self._buffer:
+            self._close()
+
+    def end(self) -> None:
+        """Cut off; by a reset, so that nothing that was cut looks whole."""
+        self._state = State.CLOSED
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None and not self.transport.is_closing():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.transport.abort()
+
+    def _finish(self, *, was_whole: bool) -> None:
+        """Close, so that what was written arrives: a client that still sends is read from for a while."""
+        if was_whole or self._has_ended or self._engine.is_tls:
+            self._close()
+            return
+        self._state = State.LINGERING
+        self._buffer = b""
+        self._deadline = self._engine.now() + self._engine.limits.linger_seconds
+        self.transport.write_eof()
+        self._read(True)
+
+    def _close(self) -> None:
+        """Once what was written has gone out; a client that does not take it is not waited for without end."""
+        self._state = State.CLOSED
+        self._can_read = True
+        self._deadline = self._engine.now() + self._engine.limits.stalled_seconds
+        self.transport.close()
+
+    def _read(self, wanted: bool) -> None:
+        if wanted is not self._can_read and not self.transport.is_closing():
+            self._can_read = wanted
+            if wanted:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
