@@ -49,7 +49,7 @@ def run(settings: Settings) -> None:
                 first_admin.introduce(admin)
                 await serve_with_events(app, listener)
 
-    run_until_stopped(serve_api)
+    run_until_stopped(serve_api, settings.tracing)
 
 
 def offered(settings: Settings) -> dict[InstanceBackend, list[str]]:

@@ -48,7 +48,7 @@ def run(settings: Settings) -> None:
                     say("The coordinator is running. Stop it with Ctrl-C.")
                     await together(parts)
 
-    run_until_stopped(coordinate)
+    run_until_stopped(coordinate, settings.tracing)
 
 
 def health_listener(settings: Settings) -> contextlib.AbstractContextManager[socket.socket | None]:

@@ -8,11 +8,19 @@ from collections.abc import Callable, Coroutine
 
 import uvloop
 
+from codehub.config import TracingConfig
+from codehub.tracing.otlp import exporting
 
-def run(work: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run until the work ends or is stopped; raises what it raises."""
+
+def run(work: Callable[[], Coroutine[None, None, None]], tracing: TracingConfig) -> None:
+    """Run until the work ends or is stopped; raises what it raises. It is traced if the settings say so."""
+
+    async def traced() -> None:
+        async with exporting(tracing):
+            await work()
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_signalled(work))
+        runner.run(_until_signalled(traced))
 
 
 async def _until_signalled(work: Callable[[], Coroutine[None, None, None]]) -> None:

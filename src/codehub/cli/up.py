@@ -46,7 +46,7 @@ FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
 
 def run(settings: Settings) -> None:
     """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own keeps dying."""
-    run_until_stopped(lambda: _up(settings))
+    run_until_stopped(lambda: _up(settings), settings.tracing)
 
 
 async def _up(settings: Settings) -> None:

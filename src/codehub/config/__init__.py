@@ -29,6 +29,7 @@ from codehub.config.control import (
 )
 from codehub.config.dataplane import BackendConfig, DockerConfig, ProcessConfig, ResourcesConfig, StoreConfig
 from codehub.config.kubernetes import KubernetesConfig
+from codehub.config.tracing import TracingConfig
 from codehub.config.values import Group
 from codehub.errors import SettingsError
 
@@ -55,6 +56,7 @@ __all__ = [
     "ServerConfig",
     "Settings",
     "StoreConfig",
+    "TracingConfig",
     "TtlConfig",
     "group_types",
     "setting_names",
@@ -68,6 +70,7 @@ class Settings(BaseModel):
 
     server: ServerConfig
     log: LogConfig
+    tracing: TracingConfig
     accounts: AccountConfig
     oidc: OidcConfig
     database: DatabaseConfig

@@ -27,6 +27,7 @@ from codehub.coordinator.ports import Asked, Leadership, Reading, Records
 from codehub.coordinator.repeats import Repeats
 from codehub.coordinator.seeing import Eyes, Sight
 from codehub.coordinator.store import StoreWatch
+from codehub.coordinator.traces import Calls
 from codehub.db.statuses import StatusChange
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import ActionFailed
@@ -95,6 +96,7 @@ class Controller:
     ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
         self._on_recorded = on_recorded
+        self._calls = Calls()
         self.unknown: frozenset[WorkspaceId] = frozenset()  # what belongs to no workspace we know: reported, left alone
         self._records, self._archives, self._backends = records, archives, backends
         self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
@@ -331,7 +333,8 @@ class Controller:
                 return SKIPPED  # the next tick decides again, if there is one
             try:
                 async with asyncio.timeout(_LONGEST_CALL_SECONDS):
-                    await perform.perform(row.id, action, backend, self._archives, self._resources)
+                    with self._calls.around(row, op_id, action):
+                        await perform.perform(row.id, action, backend, self._archives, self._resources)
             except TimeoutError:
                 raise ActionFailed(f"{type(action).__name__} did not return.") from None
             return DONE

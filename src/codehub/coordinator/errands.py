@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from codehub.errors import DriverError
 from codehub.model.failure import Fault
@@ -110,6 +111,9 @@ class Errands:
         errand: Callable[[], Awaitable[Result]],
     ) -> None:
         result: Result = DONE
+        # This task's: every line that a driver logs for it says so.
+        # This task's: every line that a driver logs for it says so.
+        bind_contextvars(workspace_id=str(workspace_id), op_id=str(op_id))
         try:
             async with self._lane(where):
                 result = await errand()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import structlog
 
 from codehub.errors import CodeHubError, StaleLeader
+from codehub.tracing import span
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +62,8 @@ class Loop:
         started = self.status.last_started = now()
         self.status.runs += 1
         try:
-            more = bool(await self._work())
+            with span(f"loop {self.name}"):
+                more = bool(await self._work())
         except StaleLeader:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the other loops and the next run go on

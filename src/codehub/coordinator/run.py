@@ -5,16 +5,17 @@ begins anew. Nothing is kept from one term of leadership to the next: whoever le
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 import structlog
 from prometheus_client import CollectorRegistry
 
 from codehub.config import Settings
+from codehub.coordinator import traces
 from codehub.coordinator.answers import logs_of
 from codehub.coordinator.collect import Collector
 from codehub.coordinator.controller import Controller
@@ -30,6 +31,7 @@ from codehub.coordinator.progress import ProgressTeller
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db.census import Census
 from codehub.db.pool import Role, open_pool
+from codehub.db.statuses import StatusChange
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import Unavailable
 from codehub.model.failure import Rules
@@ -132,6 +134,10 @@ class Coordinator:
             census=self._census,
         )
 
+    def _recorded(self, changes: Sequence[StatusChange], now: datetime) -> None:
+        self._deeds.recorded(changes, now)
+        traces.recorded(changes, now)
+
     async def _count(self) -> None:
         self._census = await self._records.census()
 
@@ -167,7 +173,7 @@ class Coordinator:
             pace=pace_of(settings),
             new_op_id=lambda: OpId(uuid4()),
             on_progress=teller.note,
-            on_recorded=self._deeds.recorded,
+            on_recorded=self._recorded,
         )
         collector = Collector(
             self._records,

@@ -20,6 +20,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 from codehub.errors import Unavailable
+from codehub.tracing import span
 
 T = TypeVar("T")
 Connection = AsyncConnection[TupleRow]
@@ -119,13 +120,14 @@ async def connection(pool: Pool) -> AsyncIterator[Connection]:
     """One connection and one transaction: committed at the end, rolled back by an exception."""
     until = None if pool.answer_seconds is None else asyncio.get_running_loop().time() + pool.answer_seconds
     try:
-        conn = await _living_connection(pool, until)
-        try:
-            with _in_time(conn, until):
-                async with conn:
-                    yield conn
-        finally:
-            await pool.putconn(conn)
+        with span("transaction", codehub__role=pool.name):
+            conn = await _living_connection(pool, until)
+            try:
+                with _in_time(conn, until):
+                    async with conn:
+                        yield conn
+            finally:
+                await pool.putconn(conn)
     except _OUTAGES as error:
         raise Unavailable("The database did not answer in time.", "Try again in a moment.") from error
 
@@ -141,7 +143,7 @@ async def read(pool: Pool, work: Callable[[Connection], Awaitable[T]]) -> T:
             conn = await pool.getconn(_left(pool, until))
             try:
                 await conn.set_autocommit(True)
-                with _in_time(conn, until):
+                with span("read", codehub__role=pool.name), _in_time(conn, until):
                     return await work(conn)
             except _OUTAGES:
                 if not conn.closed:  # it lives: whatever it is will be the same on another

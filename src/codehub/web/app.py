@@ -10,16 +10,19 @@ from http import HTTPStatus
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from structlog.contextvars import bound_contextvars
 
 from codehub import __version__
 from codehub.metrics import Metrics
 from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
-from codehub.web import errors
+from codehub.tracing import Span, span
+from codehub.web import errors, request_ids
 from codehub.web.api import admin, answers, events, figures, health, images, oidc, session, tokens, users, workspaces
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.dashboard import pages
+from codehub.web.forwarded import Networks, networks
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, Looks
 from codehub.web.visit import routes as visiting
@@ -62,7 +65,8 @@ def create_app(
     app.add_middleware(BodyLimit)
     if context is not None:
         app.add_middleware(OwnOrigins, context=context)
-    app.add_middleware(Observe, metrics=metrics)
+    trusted = networks(context.settings.accounts.trusted_proxies) if context is not None else ()
+    app.add_middleware(Observe, metrics=metrics, trusted=trusted)
     errors.install(app)
     app.add_api_route(
         "/healthz", healthz, methods=["GET", "HEAD"], response_class=PlainTextResponse, include_in_schema=False
@@ -119,17 +123,19 @@ async def _look(request: Request) -> dict[str, DependencyState]:
 
 
 class Observe:
-    """Counts and times every answer, and gives it the headers that all have."""
+    """Counts, times and traces every answer, and gives it the headers that all have, its request's id among them."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, trusted: Networks = ()) -> None:
         self._app = app
         self._metrics = metrics
+        self._trusted = trusted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
+        request_id = request_ids.assign(scope, self._trusted)
         status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # what a bug becomes, further out
 
         async def begin(message: Message) -> None:
@@ -137,16 +143,35 @@ class Observe:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 has = {name for name, _ in message["headers"]}
-                message["headers"] = [*message["headers"], *(each for each in _HEADERS if each[0] not in has)]
+                mine = (request_ids.HEADER.encode(), request_id.encode())
+                message["headers"] = [*message["headers"], mine, *(each for each in _HEADERS if each[0] not in has)]
             await send(message)
 
         try:
-            await self._app(scope, receive, begin)
+            with bound_contextvars(request_id=request_id), span("request", is_server=True) as traced:
+                try:
+                    await self._app(scope, receive, begin)
+                finally:
+                    if traced is not None:
+                        _describe(traced, scope, status, request_id)
         finally:
             # Only known routes become labels: a scanner's paths must not grow the registry.
             route = getattr(scope.get("route"), "path", "(none)")
             self._metrics.requests.labels(scope["method"], route, str(status)).inc()
             self._metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
+
+
+def _describe(traced: Span, scope: Scope, status: int, request_id: str) -> None:
+    route = getattr(scope.get("route"), "path", "(none)")
+    traced.name = f"{scope['method']} {route}"
+    traced.attributes |= {
+        "http.request.method": scope["method"],
+        "http.route": route,
+        "http.response.status_code": status,
+        "codehub.request_id": request_id,
+    }
+    if workspace := scope.get("path_params", {}).get("workspace_id"):
+        traced.attributes["codehub.workspace"] = str(workspace)
 
 
 _HEADERS = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]

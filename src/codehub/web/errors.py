@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from codehub import errors as e
+from codehub.web import request_ids
 from codehub.web.headers import SECURITY_HEADERS
 
 log = structlog.get_logger(__name__)
@@ -86,7 +87,10 @@ async def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _internal_error(request: Request, error: Exception) -> JSONResponse:
-    log.error("a request failed", path=request.url.path, exc_info=error)
+    request_id = request_ids.of(request.scope) or ""
+    log.error("a request failed", path=request.url.path, request_id=request_id, exc_info=error)
     status = HTTPStatus.INTERNAL_SERVER_ERROR
-    body = error_body("internal_server_error", "Something went wrong here; the log has the details.")
-    return JSONResponse(body, status, SECURITY_HEADERS)  # this one passes no middleware of ours
+    message = "Something went wrong here; the log has the details."
+    body = error_body("internal_server_error", message, {"request_id": request_id} if request_id else None)
+    headers = {**SECURITY_HEADERS, request_ids.HEADER: request_id} if request_id else SECURITY_HEADERS
+    return JSONResponse(body, status, headers)  # this one passes no middleware of ours

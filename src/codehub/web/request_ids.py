@@ -1,0 +1,38 @@
+"""Every request has an id, which its answer, its log lines and its trace carry.
+
+A trusted proxy's `X-Request-ID` is taken over, anybody else's is not: whoever can choose ids can make the log lie.
+"""
+
+import re
+import secrets
+
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from codehub.web.forwarded import Networks, is_trusted
+
+HEADER = "x-request-id"
+_KEY = "codehub.request_id"
+_FORM = re.compile(r"[A-Za-z0-9._-]{8,128}")
+
+
+def assign(scope: Scope, trusted: Networks) -> str:
+    """Draw this request's id, or take over what a trusted proxy says; others find it in the scope."""
+    found = (_given(scope) if trusted and is_trusted(_peer(scope), trusted) else None) or secrets.token_hex(16)
+    scope[_KEY] = found
+    return found
+
+
+def of(scope: Scope) -> str | None:
+    found = scope.get(_KEY)
+    return None if found is None else str(found)
+
+
+def _given(scope: Scope) -> str | None:
+    text = HTTPConnection(scope).headers.get(HEADER, "")
+    return text if _FORM.fullmatch(text) else None
+
+
+def _peer(scope: Scope) -> str | None:
+    client = scope.get("client")
+    return client[0] if client else None
