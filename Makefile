@@ -10,6 +10,7 @@
 #   make dashboard   build the dashboard (`make up` and `make test` do, when its sources have changed)
 #   make bench-writes   a benchmark beside its peer
 #   make docs    write the pages that are made from the code
+#   make screenshots   take the pictures in docs/images anew (Chromium)
 #   make lock    pin the dependencies anew (writes requirements/*.txt, and what IDEs are made of)
 #   make clean   remove what the targets made (never a data directory)
 
@@ -26,7 +27,7 @@ export VIRTUAL_ENV = $(CURDIR)/.venv
 BUILT := src/codehub/web/dashboard/built/index.html
 NODE := ../$(BIN)/node
 
-.PHONY: up test test-k8s test-crash test-simulation docker-lab check dashboard format docs lock setup clean help
+.PHONY: up test test-k8s test-crash test-simulation docker-lab check dashboard format docs screenshots lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -115,6 +116,10 @@ docs: setup frontend/node_modules/.ready
 	$(BIN)/python -m codehub.cli.reference > docs/cli.md
 	$(BIN)/python -m tests.api.access > docs/api.md
 	$(BIN)/python -m tests.api.contract | (cd frontend && $(NODE) node_modules/openapi-typescript/bin/cli.js -o src/api/schema.ts)
+
+# The browser's tests take them, of what they see.
+screenshots: setup dashboard
+	CODEHUB_SCREENSHOTS=1 CODEHUB_REQUIRE=all $(BIN)/pytest -n 0 tests/browser/test_dashboard.py tests/browser/test_dashboard_life.py
 
 # Without --index-url and --emit-* the files name packages and hashes, no host.
 lock: .tools/uv/.ready

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from codehub.cli.serving import serve_with_events
 from codehub.config import Settings
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.metrics import Metrics
@@ -14,7 +15,7 @@ from codehub.signals.questions import Answerer, Body
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.live import Hub
-from codehub.web.server import listen, serve, url_of
+from codehub.web.server import listen, url_of
 from tests.api.conftest import IMAGES
 
 
@@ -34,7 +35,7 @@ def served(database_url: str, redis_url: str) -> Iterator[str]:
             app.state.hub = Hub.over(context)
             answering = asyncio.create_task(Answerer(redis, {"logs": _logs}).run())  # in the leader's place
             try:
-                await serve(app, listener)
+                await serve_with_events(app, listener)
             finally:
                 answering.cancel()
 

@@ -29,7 +29,7 @@ def test_a_first_start_ends_with_a_url_that_answers(place: Path) -> None:
         assert codehub.get("/healthz") == (200, "ok\n")
         states = {name: found["state"] for name, found in codehub.dependencies().items()}
         assert states == dict.fromkeys(("postgresql", "redis", "coordinator", "archives", "process"), "up")
-        assert "<h1>CodeHub" in codehub.get("/")[1]
+        assert "CodeHub" in codehub.get("/")[1]
         assert "first start only" in codehub.printed, "progress is shown"
 
 
@@ -155,7 +155,6 @@ def test_it_says_how_isolated_workspaces_are_and_what_to_do(data: Path, place: P
         found = json.loads(codehub.get("/readyz")[1])
         assert "without a sandbox" in found["dependencies"]["process"]["detail"]
         assert "without a sandbox" in found["isolation"]["process"][0]
-        assert "without a sandbox" in codehub.get("/")[1]
 
 
 def test_what_is_out_at_the_start_is_reported_and_nothing_else_stops(data: Path, place: Path) -> None:

@@ -3,6 +3,22 @@
 import { serverNow } from "../api/client.ts";
 import { language, t } from "./language.ts";
 
+/** Making a formatter costs more than a row of a list: each is made once for each language. */
+function cached<T>(make: (language: string) => T): () => T {
+  const made = new Map<string, T>();
+  return () => {
+    const here = language();
+    const known = made.get(here) ?? make(here);
+    made.set(here, known);
+    return known;
+  };
+}
+
+const relatives = cached((name) => new Intl.RelativeTimeFormat(name, { numeric: "always" }));
+const dateTimes = cached((name) => new Intl.DateTimeFormat(name, { dateStyle: "medium", timeStyle: "short" }));
+const clocks = cached((name) => new Intl.DateTimeFormat(name, { hour: "2-digit", minute: "2-digit" }));
+const numbers = cached((name) => new Intl.NumberFormat(name));
+
 /** The two largest units: "3 h 5 min", "42 s". */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
@@ -27,7 +43,7 @@ export function duration(seconds: number): string {
 export function relative(iso: string, now = serverNow()): string {
   const seconds = (Date.parse(iso) - now) / 1000;
   if (Math.abs(seconds) < 5) return t("time.now");
-  const format = new Intl.RelativeTimeFormat(language(), { numeric: "always" });
+  const format = relatives();
   const steps: [number, Intl.RelativeTimeFormatUnit][] = [
     [86400, "day"],
     [3600, "hour"],
@@ -40,11 +56,11 @@ export function relative(iso: string, now = serverNow()): string {
 }
 
 export function dateTime(iso: string): string {
-  return new Date(iso).toLocaleString(language(), { dateStyle: "medium", timeStyle: "short" });
+  return dateTimes().format(new Date(iso));
 }
 
 export function clock(at: number): string {
-  return new Date(at).toLocaleTimeString(language(), { hour: "2-digit", minute: "2-digit" });
+  return clocks().format(at);
 }
 
 export function bytes(n: number): string {
@@ -59,5 +75,5 @@ export function bytes(n: number): string {
 }
 
 export function count(n: number): string {
-  return n.toLocaleString(language());
+  return numbers().format(n);
 }

@@ -69,7 +69,7 @@ export function Workspaces() {
                   onClick={() => setNarrow(each)}
                 >
                   {each === "all" ? t("list.all") : each === "busy" ? t("list.busy") : phaseWord(each)}
-                  <span className="count">{found.counts.get(each) ?? 0}</span>
+                  {loaded && <span className="count">{found.counts.get(each) ?? 0}</span>}
                 </button>
               ))}
             </fieldset>

@@ -14,6 +14,7 @@ export type Connection = "connecting" | "live" | "lost";
 
 const SILENCE_MS = 75_000;
 const POLL_MS = 4_000;
+const FIRST = 50;
 const LONGEST_PAUSE_MS = 15_000;
 
 class Live {
@@ -30,6 +31,7 @@ class Live {
   start(): void {
     this.stop();
     this.open();
+    void this.begin();
     addEventListener("online", this.hurry);
   }
 
@@ -45,6 +47,16 @@ class Live {
   listen(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** The newest few come sooner by themselves than at the head of everything. */
+  private async begin(): Promise<void> {
+    try {
+      const page = await get<{ items: Workspace[] }>("/workspaces", { limit: FIRST });
+      if (!this.loaded) for (const workspace of page.items) store.put(workspace);
+    } catch {
+      // the stream, or the polling that replaces it, shows them
+    }
   }
 
   private open(): void {

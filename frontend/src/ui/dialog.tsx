@@ -1,6 +1,6 @@
 /** A question that stands before the page: the browser's own dialog, so that focus and Escape are as people know them. */
 
-import { type FormEvent, type ReactNode, useEffect, useId, useRef } from "react";
+import { type FormEvent, type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import type { ApiError } from "../api/client.ts";
 import { t } from "../lib/language.ts";
 import { Button, Problem } from "./parts.tsx";
@@ -14,7 +14,8 @@ interface DialogProps {
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Closed before it leaves the page: then the browser puts the focus back where it was.
+  useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
     return () => shown?.close();

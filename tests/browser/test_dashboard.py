@@ -1,0 +1,253 @@
+"""The dashboard over a world in memory: people, limits, errors, a cut connection, languages, light, phones, keys."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from tests.browser.cut import Cable
+from tests.browser.dashboard import AXE, SLOW_MS, Dashboard, opened
+from tests.cli.site import PASSWORD, Site, running_site
+from tests.support import Databases, missing
+
+SCREENS = ["/", "/workspaces/new", "/trash", "/account", "/admin", "/admin/workspaces", "/admin/errors"]
+SCREENS += ["/admin/users", "/admin/archives", "/admin/audit"]
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def site(databases: Databases, migrated_template: str, server_redis: str) -> Iterator[Site]:
+    with databases.one(migrated_template) as database, running_site(database, server_redis) as site:
+        yield site
+
+
+@asynccontextmanager
+async def dashboard_of(
+    browser: Browser, url: str, username: str = "ada", *, button: str = "Log in", **options: Any
+) -> AsyncIterator[Dashboard]:
+    """Somebody's browser, logged in. Anything that breaks in the page fails the test."""
+    context = await browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    broken: list[str] = []
+
+    def watch(page: Page) -> None:
+        page.on("pageerror", lambda error: broken.append(str(error)))
+        page.on("console", lambda said: broken.append(said.text) if "Content Security Policy" in said.text else None)
+
+    context.on("page", watch)
+    try:
+        dashboard = await opened(context, url)
+        await dashboard.log_in(username, PASSWORD, button=button)
+        yield dashboard
+    finally:
+        await context.close()
+    assert not broken
+
+
+async def test_two_users_do_not_see_each_other(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada, dashboard_of(chromium, site.url, "root") as root:
+        identity = await root.create("a secret", start=False)
+        await root.sees_state("Archived")
+        await ada.visit(f"/workspaces/{identity}")
+        await expect(ada.page.get_by_text("There is no such workspace.")).to_be_visible()
+        await ada.visit("/admin/users")
+        await expect(ada.page.get_by_text("There is nothing at this address.")).to_be_visible()
+        await ada.visit("/")
+        await expect(ada.page.get_by_role("heading", name="Make your first workspace")).to_be_visible()
+        await root.delete("a secret", purge=True)
+
+
+async def test_one_too_many_is_explained_with_the_way_out(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada:
+        for name in ("one", "two"):
+            await ada.create(name)
+            await ada.sees_state("Running")
+        await ada.visit("/workspaces/new")
+        await ada.page.get_by_label("Name", exact=True).fill("three")
+        await ada.button("Make it").click()
+        alert = ada.page.get_by_role("alert")
+        await expect(alert).to_contain_text("as many as you may")
+        await expect(alert.get_by_role("link", name="one")).to_be_visible()
+        await ada.button("Make it without starting").click()
+        await ada.button("Make it").click()
+        await ada.sees_state("Archived")
+        await ada.button("Start").click()
+        await expect(ada.page.locator(".toast")).to_contain_text("Stop one of these first")
+        await ada.page.locator(".toast").get_by_role("link", name="one").click()
+        await ada.button("Stop").click()
+        await ada.sees_state("Stopped")
+        for name in ("one", "two", "three"):
+            await ada.visit("/")
+            await ada.page.get_by_role("link", name=name, exact=True).click()
+            await ada.delete(name, purge=True)
+
+
+async def test_an_error_is_explained_and_recovered_from(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada:
+        identity = await ada.create("lost and found")
+        await ada.sees_state("Running")
+        await ada.button("Archive").click()
+        await ada.sees_state("Archived")
+        await ada.button("Restore, do not start").click()
+        await ada.sees_state("Stopped")
+        site.misfortune("lose_volume", identity)
+        await ada.sees_state("Needs you")
+        recovery = ada.page.get_by_role("region", name="It needs you")
+        await expect(recovery).to_contain_text("Its home has disappeared from disk")
+        await ada.has_no_barriers()
+        async with dashboard_of(chromium, site.url, "root") as root:
+            await root.visit("/admin/errors")
+            await expect(root.page.get_by_role("link", name="lost and found")).to_be_visible()
+            await root.picture("errors")
+        await recovery.get_by_role("button", name="Go back to the archive").click()
+        await ada.button("Yes, do that").click()
+        await ada.sees_state("Stopped")
+        await expect(recovery).to_have_count(0)
+        await ada.delete("lost and found", purge=True)
+
+
+async def test_a_home_that_would_be_lost_is_asked_about(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada:
+        identity = await ada.create("unlucky")
+        await ada.sees_state("Running")
+        await _put_in_error(site, identity)
+        await ada.sees_state("Needs you")
+        await ada.button("Delete").click()
+        dialog = ada.page.get_by_role("dialog")
+        await dialog.get_by_label("Type unlucky to confirm").fill("unlucky")
+        await dialog.get_by_role("button", name="Delete", exact=True).click()
+        await expect(dialog).to_contain_text("they are lost")
+        await dialog.get_by_role("button", name="Delete, and lose the files").click()
+        await expect(ada.page.get_by_role("heading", name="Workspaces")).to_be_visible()
+
+
+async def _put_in_error(site: Site, identity: str) -> None:
+    """An error that left the home where it is, as the controller would have written it."""
+    async with await psycopg.AsyncConnection.connect(site.database, autocommit=True) as conn:
+        await conn.execute(
+            """UPDATE workspaces SET phase = 'ERROR', endpoint = NULL, error_reason = 'Timeout', error_count = 1
+               WHERE id = %s""",
+            [UUID(identity)],
+        )
+
+
+async def test_news_stop_and_come_back(chromium: Browser, site: Site) -> None:
+    cable = Cable(site.url)
+    await cable.mend()
+    async with dashboard_of(chromium, site.url) as there, dashboard_of(chromium, cable.url) as here:
+        await there.create("news", start=False)
+        await here.visit("/")
+        await expect(here.row("news")).to_contain_text("Archived", timeout=SLOW_MS)
+        await cable.cut()
+        banner = here.page.get_by_text("The connection was lost.")
+        await expect(banner).to_be_visible(timeout=SLOW_MS)
+        await there.button("Restore, do not start").click()
+        await there.sees_state("Stopped")
+        await expect(here.row("news")).to_contain_text("Archived")
+        await cable.mend()
+        await expect(here.row("news")).to_contain_text("Stopped", timeout=SLOW_MS)
+        await expect(banner).to_have_count(0, timeout=SLOW_MS)
+        await there.delete("news", purge=True)
+        await expect(here.row("news")).to_have_count(0, timeout=SLOW_MS)
+    await cable.cut()
+
+
+async def test_what_others_changed_meanwhile_is_not_lost(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as one, dashboard_of(chromium, site.url) as two:
+        identity = await one.create("shared", start=False)
+        await one.sees_state("Archived")
+        await one.button("Write").click()
+        await one.page.locator("textarea").fill("mine")
+        await two.visit(f"/workspaces/{identity}")
+        await two.button("Write").click()
+        await two.page.locator("textarea").fill("- **theirs**\n- [bad](javascript:alert(1))")
+        await two.button("Save").click()
+        await expect(two.page.locator(".markdown strong")).to_have_text("theirs")
+        await expect(two.page.locator(".markdown a")).to_have_count(0)
+        await one.button("Save").click()
+        await expect(one.page.get_by_text("Somebody changed this while you were editing.")).to_be_visible()
+        await one.button("Save mine instead").click()
+        await expect(two.page.locator(".markdown")).to_have_text("mine")
+        await one.delete("shared", purge=True)
+
+
+async def test_korean_by_the_browser_s_language_and_by_choice(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url, "root", button="로그인", locale="ko-KR") as root:
+        for path in SCREENS:
+            await root.visit(path)
+            await expect(root.page.locator("h1")).to_have_text(re.compile("[가-힣]"))
+            shown = await root.page.locator("main").inner_text()
+            assert not re.search(r"\b(the|Make|Delete|Running|Loading)\b", shown), shown
+        await root.page.get_by_label("언어").select_option("en")
+        await expect(root.page.locator("h1")).to_have_text("Administration")
+        await root.page.reload()
+        await expect(root.page.locator("h1")).to_have_text("Administration")
+
+
+@pytest.mark.parametrize("light", ["light", "dark"])
+async def test_no_screen_has_barriers(chromium: Browser, site: Site, light: Any) -> None:
+    if not AXE.exists():
+        missing("the dashboard's packages: run `make dashboard`")
+    async with dashboard_of(chromium, site.url, "root", color_scheme=light) as root:
+        identity = await root.create("barriers", start=False)
+        await root.sees_state("Archived")
+        for path in [*SCREENS, f"/workspaces/{identity}"]:
+            await root.visit(path)
+            await expect(root.page.locator("h1")).to_be_visible()
+            await expect(root.page.locator(".waiting")).to_have_count(0)
+            await root.has_no_barriers()
+            name = path.strip("/").replace("/", "-") or "workspaces"
+            if path in SCREENS:
+                await root.picture(name if light == "light" else f"{name}-dark")
+        await root.visit(f"/workspaces/{identity}")
+        await root.delete("barriers", purge=True)
+
+
+async def test_on_a_phone_nothing_is_wider_than_the_screen(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url, "root", viewport=PHONE, has_touch=True) as root:
+        identity = await root.create("a rather long name for something small", start=False)
+        await root.sees_state("Archived")
+        for path in [*SCREENS, f"/workspaces/{identity}"]:
+            await root.visit(path)
+            await expect(root.page.locator("h1")).to_be_visible()
+            await expect(root.page.locator(".waiting")).to_have_count(0)
+            wide = await root.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, path
+            if path == "/":
+                await root.picture("phone")
+        await root.visit(f"/workspaces/{identity}")
+        await root.delete("a rather long name for something small", purge=True)
+
+
+async def test_everything_is_reachable_with_keys(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada:
+        await ada.visit("/workspaces/new")
+        await expect(ada.page.get_by_label("Name", exact=True)).to_be_focused()
+        await ada.page.keyboard.type("keys")
+        await ada.page.keyboard.press("Enter")
+        await ada.sees_state("Running")
+        await ada.button("Delete").focus()
+        await ada.page.keyboard.press("Enter")
+        await expect(ada.page.get_by_role("dialog")).to_be_visible()
+        await ada.page.keyboard.press("Escape")
+        await expect(ada.page.get_by_role("dialog")).to_have_count(0)
+        await expect(ada.button("Delete")).to_be_focused()
+        await ada.delete("keys", purge=True)
+
+
+async def test_after_a_login_one_is_where_one_wanted_to_be(chromium: Browser, site: Site) -> None:
+    context = await chromium.new_context()
+    dashboard = await opened(context, site.url)
+    await dashboard.visit("/account")
+    await dashboard.log_in("ada", PASSWORD)
+    await expect(dashboard.page.get_by_role("heading", name="Your account")).to_be_visible()
+    await dashboard.button("Log out").first.click()
+    await expect(dashboard.page.get_by_role("heading", name="Log in")).to_be_visible()
+    await dashboard.visit("/login?next=//evil.example/")
+    await dashboard.log_in("ada", PASSWORD)
+    assert dashboard.page.url == f"{site.url}/"
+    await context.close()
