@@ -7,6 +7,7 @@ from codehub.web.health import DependencyState
 _TITLES = {
     "process": "Workspaces are processes of this machine.",
     "docker": "Workspaces are containers.",
+    "browser": "In the browser:",
     "k8s": "Workspaces are pods.",
 }
 

@@ -92,6 +92,21 @@ def api_command() -> None:
     api.run(settings)
 
 
+@app.command(name="proxy")
+def proxy_command() -> None:
+    """Run the public port as a process of its own, until Ctrl-C.
+
+    It leads to workspaces and to the API processes that CODEHUB_API_URL names, and may run several times.
+    """
+    from codehub import logs
+    from codehub.cli import proxy
+    from codehub.config import Settings
+
+    settings = Settings.load()
+    logs.configure(settings.log)
+    proxy.run(settings)
+
+
 @app.command()
 def migrate() -> None:
     """Bring the database up to this version's schema.

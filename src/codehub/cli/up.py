@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from codehub import __version__
 from codehub.cli import first_admin, ide
+from codehub.cli.fronting import serve_public
 from codehub.cli.isolation import described
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
@@ -36,7 +37,8 @@ from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.context import Context
 from codehub.web.health import Check, look_at
-from codehub.web.server import listen, url_of
+from codehub.web.hosts import Hosts
+from codehub.web.server import listen, listen_beside, listen_unix, local_url, url_of
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +61,9 @@ async def _up(settings: Settings) -> None:
             _dependencies(settings, data_dir, drivers) as dependencies,
             _first_ide(settings, data_dir),
         ):
-            for line in described(drivers.isolation(), await look_at(drivers.checks)):
+            accounts = settings.accounts
+            browser = {"browser": [Hosts(accounts.workspace_host, accounts.public_url).description]}
+            for line in described({**drivers.isolation(), **browser}, await look_at(drivers.checks)):
                 say(line)
             await _serve(dependencies, listener, data_dir)
 
@@ -72,6 +76,8 @@ class _Dependencies:
     context: Context
     metrics: Metrics
     keep_servers: Callable[[], "asyncio.Future[None]"]
+    database_url: str
+    redis_url: str
 
 
 @contextlib.asynccontextmanager
@@ -106,7 +112,14 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
             }
             context = Context(settings, pool, redis, drivers.images, drivers.default_backend)
             yield _Dependencies(
-                checks, drivers, coordinator, context, metrics, lambda: asyncio.ensure_future(servers.keep())
+                checks,
+                drivers,
+                coordinator,
+                context,
+                metrics,
+                lambda: asyncio.ensure_future(servers.keep()),
+                database_url,
+                redis_url,
             )
 
 
@@ -139,18 +152,30 @@ async def _migrate(database_url: str) -> None:
 
 
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
-    url = url_of(listener)
-    data_dir.publish_url(url)
+    """The public port is the proxy's; the API is behind it, on a socket that nobody else can open."""
+    data_dir.publish_url(url_of(listener))
     app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation, dependencies.metrics)
+    api = data_dir.web / "api.sock"
+    beside = listen_beside(listener)
+    listeners = [listener] if beside is None else [listener, beside]
+    behind = listen_unix(api)
+    public = serve_public(
+        dependencies.context.settings,
+        listeners,
+        [f"unix:{api}"],
+        dependencies.database_url,
+        dependencies.redis_url,
+    )
     parts = {
-        asyncio.create_task(serve_with_events(app, listener), name="http"),
+        asyncio.create_task(serve_with_events(app, behind), name="http"),
+        asyncio.create_task(public, name="proxy"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
         dependencies.keep_servers(),
     }
     try:
         await _coordinating(dependencies.coordinator)
         admin = await first_admin.make(dependencies.context)
-        _announce(url, data_dir, admin)
+        _announce(local_url(listener, beside), data_dir, admin)
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -158,6 +183,8 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
+        behind.close()
+        api.unlink(missing_ok=True)
 
 
 async def _coordinating(coordinator: Coordinator) -> None:

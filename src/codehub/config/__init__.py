@@ -29,7 +29,11 @@ from codehub.config.control import (
 )
 from codehub.config.dataplane import BackendConfig, DockerConfig, ProcessConfig, ResourcesConfig, StoreConfig
 from codehub.config.kubernetes import KubernetesConfig
+<<<<<<< HEAD
 from codehub.config.tracing import TracingConfig
+=======
+from codehub.config.proxy import ProxyConfig
+>>>>>>> 6187601 (codehub up: the proxy has the public port, the API is behind it; codehub proxy)
 from codehub.config.values import Group
 from codehub.errors import SettingsError
 
@@ -49,6 +53,7 @@ __all__ = [
     "OidcConfig",
     "OperationConfig",
     "ProcessConfig",
+    "ProxyConfig",
     "RedisChannelConfig",
     "RedisConfig",
     "ResourcesConfig",
@@ -79,6 +84,7 @@ class Settings(BaseModel):
     coordinator: CoordinatorConfig
     ttl: TtlConfig
     activity: ActivityConfig
+    proxy: ProxyConfig
     limits: LimitsConfig
     retry: RetryConfig
     operations: OperationConfig

@@ -3,6 +3,7 @@
     lock      held for the life of the process; says who holds it     secrets/  one 0600 file each, never leaves us
     runtime/  the servers' programs, one folder per version           logs/     one file per server
     postgres/ valkey/  the servers' data, theirs to own               run/      their sockets
+    web/      the socket between the public port and the API
 
 As root the folder is made 0711, because servers under another account must pass through it; otherwise 0700. An existing
 folder keeps its mode: it may be the wrong one. Every folder inside has a mode of its own.
@@ -53,6 +54,7 @@ class DataDir:
         self.runtime = path / "runtime"
         self.logs = path / "logs"
         self.run = path / "run"
+        self.web = path / "web"
         self._secrets = path / "secrets"
         self._lock = lock
         self._creating = threading.Lock()

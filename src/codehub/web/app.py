@@ -27,6 +27,7 @@ from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, Looks
 from codehub.web.visit import routes as visiting
 from codehub.web.visit.hosted import OwnOrigins
+from codehub.web.visit.visit import hosts_of
 
 # Of web/api.
 _ACCOUNTS = (session.router, oidc.router, tokens.router, users.router)
@@ -102,9 +103,15 @@ async def readyz(request: Request) -> JSONResponse:
         "status": "ready" if ready else "not ready",
         "version": __version__,
         "dependencies": dependencies,
-        "isolation": {name: list(lines) for name, lines in request.app.state.isolation().items()},
+        "isolation": {name: list(lines) for name, lines in request.app.state.isolation().items()} | _browser(request),
     }
     return JSONResponse(body, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _browser(request: Request) -> dict[str, list[str]]:
+    """How the browser keeps workspaces apart, where this process serves people."""
+    context: Context | None = request.app.state.context
+    return {} if context is None else {"browser": [hosts_of(context.settings.accounts).description]}
 
 
 async def metrics_page(request: Request) -> Response:

@@ -10,6 +10,7 @@ import gc
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
@@ -20,8 +21,8 @@ from codehub.web.connections import BoundedProtocol, Limits
 GRACE_SECONDS = 10
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or one line saying why it cannot be had and what to do."""
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A listening socket, or one line saying why it cannot be had and what to do. `shared`: beside others of ours."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -29,6 +30,8 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, proto)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
         listener.listen(1024)
     except OSError as error:
@@ -36,6 +39,54 @@ def listen(host: str, port: int) -> socket.socket:
         raise _bind_error(host, port, error) from error
     listener.setblocking(False)
     return listener
+
+
+def listen_beside(listener: socket.socket) -> socket.socket | None:
+    """The same port of ::1, for browsers that look for localhost there first; None where that cannot be had."""
+    host, port = listener.getsockname()[:2]
+    if host != "127.0.0.1":
+        return None
+    try:
+        return listen("::1", port)
+    except StartError:
+        return None
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A socket that only this user may connect to; one that an earlier process left behind is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.parent.chmod(0o700)
+        path.unlink(missing_ok=True)
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        reason = (error.strerror or str(error)).lower()
+        raise StartError(
+            f"Cannot listen on {path}: {reason}.", "Choose a shorter path for CODEHUB_DATA_DIR."
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def local_url(listener: socket.socket, beside: socket.socket | None) -> str:
+    """The URL to open on this machine: localhost, where workspaces have origins of their own, if that is surely us."""
+    host, port = listener.getsockname()[:2]
+    if host == "127.0.0.1" and (beside is not None or not _has_ipv6()):
+        return f"http://localhost:{port}/"
+    return url_of(listener)
+
+
+def _has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def url_of(listener: socket.socket) -> str:

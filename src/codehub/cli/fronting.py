@@ -1,0 +1,59 @@
+"""The public port, as `codehub up` and `codehub proxy` serve it: the engine, the gate, and what tells of activity."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Sequence
+
+from codehub.config import Settings
+from codehub.db.pool import API_TIMEOUTS, Role, open_pool
+from codehub.services.sessions import idle_of
+from codehub.services.visits import Doors
+from codehub.signals.activity import RedisActivity
+from codehub.signals.connect import open_redis
+from codehub.signals.subscriptions import Told, subscribe
+from codehub.together import together
+from codehub.web.hosts import Hosts
+from codehub.web.proxy.backends import Backends
+from codehub.web.proxy.gate import Gate
+from codehub.web.proxy.reporting import Reporter
+from codehub.web.proxy.serving import serve
+
+_CONNECTIONS = 4  # to the database; one statement at a time is the rule
+
+
+async def serve_public(
+    settings: Settings, listeners: Sequence[socket.socket], apis: Sequence[str], database_url: str, redis_url: str
+) -> None:
+    """Until cancelled: then what is under way may end, and what was used is reported."""
+    async with (
+        open_pool(database_url, Role.PROXY, max_size=_CONNECTIONS, timeouts=API_TIMEOUTS) as pool,
+        open_redis(redis_url) as redis,
+    ):
+        accounts = settings.accounts
+
+        def hear() -> AsyncGenerator[Told | None, None]:
+            return subscribe(redis, settings.redis_channels.sse_prefix)
+
+        gate = Gate(
+            Doors(pool, idle=idle_of(accounts)),
+            hear,
+            Hosts(accounts.workspace_host, accounts.public_url),
+            Backends(apis),
+        )
+        reporter = Reporter(gate.visitors, RedisActivity(redis), settings.activity.flush_interval)
+        behind = asyncio.create_task(together({"gate": gate.run(), "activity": reporter.run()}))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for listener in listeners:
+                    group.create_task(serve(gate, listener, trusted_proxies=accounts.trusted_proxies))
+                group.create_task(_until_it_fails(behind))
+        finally:
+            await reporter.report()
+            behind.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({behind})
+
+
+async def _until_it_fails(task: "asyncio.Task[None]") -> None:
+    await asyncio.shield(task)
