@@ -28,6 +28,7 @@ from codehub.drivers.base import Resources
 from codehub.drivers.docker import DockerDriver
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.model.workspace import Desired, InstanceBackend, Operation, Phase, StorageBackend, UserId, WorkspaceId
+from tests.db.wishing import set_desired
 from tests.lab.docker import Lab, lab
 
 ROUNDS = 9
@@ -65,12 +66,12 @@ async def ours(pool: Pool, watching: Connection, it: WorkspaceId) -> float:
     async with connection(pool) as conn:
         (row,) = await reads.by_ids(conn, [it])
         started = time.perf_counter()
-        assert await wishes.set_desired(conn, Desired.RUNNING, was=row, asked_by="bench")
+        assert await set_desired(conn, Desired.RUNNING, was=row, asked_by="bench")
     await reached(watching, it, Phase.RUNNING)
     took = (time.perf_counter() - started) * 1000
     async with connection(pool) as conn:
         (row,) = await reads.by_ids(conn, [it])
-        assert await wishes.set_desired(conn, Desired.STANDBY, was=row, asked_by="bench")
+        assert await set_desired(conn, Desired.STANDBY, was=row, asked_by="bench")
     await reached(watching, it, Phase.STANDBY)
     return took
 

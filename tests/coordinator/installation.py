@@ -15,12 +15,12 @@ from codehub.coordinator.records import DatabaseRecords
 from codehub.db import reads
 from codehub.db.leadership import bump_epoch
 from codehub.db.pool import Connection, Pool, Role, connection, open_pool
-from codehub.db.wishes import set_desired
 from codehub.drivers.base import Resources
 from codehub.drivers.memory import MemoryWorld
 from codehub.model.failure import Rules
 from codehub.model.workspace import Desired, InstanceBackend, OpId, Workspace, WorkspaceId
 from tests.db.support import add_workspace
+from tests.db.wishing import set_desired
 
 
 @dataclass

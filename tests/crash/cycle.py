@@ -18,6 +18,7 @@ from codehub.model.workspace import ArchiveKey, Desired, Operation, Phase, Works
 from tests.crash.site import IMAGE, Site, ask
 from tests.crash.writes import assert_one_writer_each, writers
 from tests.db.support import OWNER
+from tests.db.wishing import set_desired
 from tests.support import eventually_async
 
 PATIENCE_SECONDS = 600.0  # for broken code, not for slow machines: many deaths may come on the way
@@ -73,7 +74,7 @@ class Person:
                 return False
             try:
                 async with connection(self.api) as conn:
-                    return await wishes.set_desired(conn, desired, was=row, asked_by="a test")
+                    return await set_desired(conn, desired, was=row, asked_by="a test")
             except Unavailable:
                 return False
 

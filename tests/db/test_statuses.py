@@ -29,6 +29,7 @@ from codehub.model.workspace import (
 )
 from tests.db.conftest import connect_as
 from tests.db.support import add_workspace, change, is_waiting_for_lock, read
+from tests.db.wishing import set_desired
 from tests.support import eventually_async
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
@@ -165,7 +166,7 @@ async def test_a_row_that_changes_while_the_write_waits_for_it_is_left_alone(
     contested, free = [await read(owner, await add_workspace(owner)) for _ in range(2)]
     async with await connect_as(database, Role.API) as competitor:
         async with competitor.transaction():
-            assert await wishes.set_desired(competitor, Desired.ARCHIVED, was=contested, asked_by="")
+            assert await set_desired(competitor, Desired.ARCHIVED, was=contested, asked_by="")
             writing = asyncio.create_task(write_statuses(controller, 0, [started(contested), started(free)]))
             await eventually_async(lambda: is_waiting_for_lock(owner, controller), "the write waits")
         assert await writing == {free.id}

@@ -1,6 +1,5 @@
 """The service layer's writes: creation, wishes by compare-and-set, activity."""
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,9 +7,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from codehub.db.pool import Connection, Role
+from codehub.db.pool import Connection
 from codehub.db.rows import recover_request_json
-from codehub.db.wishes import NewWorkspace, expire, finish_deletions, insert, set_desired, touch_access
+from codehub.db.wishes import NewWorkspace, expire, finish_deletions, insert, touch_access
 from codehub.model.conditions import Conditions
 from codehub.model.ttl import Transition
 from codehub.model.workspace import (
@@ -25,7 +24,6 @@ from codehub.model.workspace import (
     StorageBackend,
     WorkspaceId,
 )
-from tests.db.conftest import connect_as
 from tests.db.support import OWNER, add_user, add_workspace, change, read
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -70,35 +68,29 @@ async def test_a_recover_request_survives_the_round_trip(owner: Connection) -> N
         assert (await read(owner, identity)).wish.recover_request == request
 
 
-# what changed since the row was read, and whether a wish or a TTL loses to it
-RACES: list[tuple[dict[str, Any], bool, bool]] = [
-    ({"desired_state": "ARCHIVED"}, True, True),
-    ({"operation": "STOPPING"}, True, True),
-    ({"phase": "STANDBY"}, True, True),
-    ({"deleted_at": NOW}, True, True),
-    ({"last_access_at": NOW}, False, True),
-    ({"keep_awake_until": NOW}, False, True),
-    ({"standby_ttl_seconds": 0}, False, True),
-    ({"archive_ttl_seconds": 0}, False, True),
-    ({"phase_changed_at": NOW}, False, True),
-    ({"memo": "m"}, False, False),
+# what changed since the row was read, and whether a TTL loses to it
+RACES: list[tuple[dict[str, Any], bool]] = [
+    ({"desired_state": "ARCHIVED"}, True),
+    ({"operation": "STOPPING"}, True),
+    ({"phase": "STANDBY"}, True),
+    ({"deleted_at": NOW}, True),
+    ({"last_access_at": NOW}, True),
+    ({"keep_awake_until": NOW}, True),
+    ({"standby_ttl_seconds": 0}, True),
+    ({"archive_ttl_seconds": 0}, True),
+    ({"phase_changed_at": NOW}, True),
+    ({"memo": "m"}, False),
 ]
 
 
-@pytest.mark.parametrize(("competing", "wish_loses", "ttl_loses"), RACES)
-async def test_a_wish_is_set_only_on_what_it_was_decided_from(
-    owner: Connection, api: Connection, competing: dict[str, Any], wish_loses: bool, ttl_loses: bool
+@pytest.mark.parametrize(("competing", "loses"), RACES)
+async def test_a_ttl_acts_only_on_what_it_was_decided_from(
+    owner: Connection, api: Connection, competing: dict[str, Any], loses: bool
 ) -> None:
-    was = await read(owner, await add_workspace(owner, phase="RUNNING"))
-    await change(owner, was.id, **competing)
-    assert await set_desired(api, Desired.STANDBY, was=was, asked_by="user ada") != wish_loses
-    wish = (await read(owner, was.id)).wish
-    assert ((wish.desired_state, wish.asked_by) == (Desired.STANDBY, "user ada")) != wish_loses
-
     was = await read(owner, await add_workspace(owner, phase="RUNNING"))
     bystander = await read(owner, await add_workspace(owner, phase="RUNNING"))
     await change(owner, was.id, **competing)
-    expected = {was.id, bystander.id} - ({was.id} if ttl_loses else set())
+    expected = {was.id, bystander.id} - ({was.id} if loses else set())
     assert await expire(api, [(was, TO_STANDBY), (bystander, TO_STANDBY)]) == len(expected)
     for each in (was, bystander):
         wish = (await read(owner, each.id)).wish
@@ -148,27 +140,6 @@ async def test_a_deletion_is_finished_where_it_arrived(owner: Connection, api: C
     assert await finish_deletions(api, []) == 0
 
 
-async def test_of_two_wishes_one_wins(database: str, owner: Connection) -> None:
-    was = await read(owner, await add_workspace(owner, phase="RUNNING"))
-    async with await connect_as(database, Role.API) as first, await connect_as(database, Role.API) as second:
-        won = await asyncio.gather(
-            set_desired(first, Desired.STANDBY, was=was, asked_by=""),
-            set_desired(second, Desired.ARCHIVED, was=was, asked_by=""),
-        )
-    assert sorted(won) == [False, True]
-
-
-async def test_waking_counts_as_access_and_stopping_does_not(owner: Connection, api: Connection) -> None:
-    was = await read(owner, await add_workspace(owner, phase="STANDBY", desired_state="STANDBY"))
-    assert await set_desired(api, Desired.ARCHIVED, was=was, asked_by="")
-    was = await read(owner, was.id)
-    assert was.wish.last_access_at is None
-    assert await set_desired(api, Desired.RUNNING, was=was, asked_by="")
-    accessed = (await read(owner, was.id)).wish.last_access_at
-    assert accessed is not None
-    assert datetime.now(UTC) - accessed < timedelta(minutes=1)
-
-
 async def test_access_only_moves_forward(owner: Connection, api: Connection) -> None:
     never, earlier, later = [
         await add_workspace(owner, last_access_at=at) for at in (None, NOW - timedelta(1), NOW + timedelta(1))
@@ -179,8 +150,3 @@ async def test_access_only_moves_forward(owner: Connection, api: Connection) -> 
     assert await touch_access(api, {}) == 0
     found = [(await read(owner, each)).wish.last_access_at for each in (never, earlier, later)]
     assert found == [NOW, NOW, NOW + timedelta(1)]
-
-
-async def test_a_wish_for_what_no_longer_exists_fails(owner: Connection, api: Connection) -> None:
-    was = await read(owner, await add_workspace(owner))
-    assert not await set_desired(api, Desired.STANDBY, was=replace(was, id=WorkspaceId(uuid4())), asked_by="")

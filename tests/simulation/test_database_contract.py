@@ -9,12 +9,13 @@ import pytest
 
 from codehub.coordinator.ports import Asked, Expiration, Reading
 from codehub.coordinator.records import DatabaseRecords
-from codehub.db import leadership, wishes
+from codehub.db import leadership
 from codehub.db.pool import Connection
 from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.errors import StaleLeader
 from codehub.model.ttl import Transition
 from codehub.model.workspace import Desired, Workspace, WorkspaceId
+from tests.db.wishing import set_desired
 from tests.simulation import random_rows
 from tests.simulation.database import MemoryDatabase
 
@@ -127,7 +128,7 @@ class Both:
         if self.rng.random() < 0.3:
             row = replace(row, wish=replace(row.wish, desired_state=self.rng.choice(list(Desired))))
         desired = self.rng.choice(list(Desired))
-        real = await wishes.set_desired(self.owner, desired, was=row, asked_by="")
+        real = await set_desired(self.owner, desired, was=row, asked_by="")
         assert real == self.memory.set_desired(desired, was=row)
 
     async def _compare(self) -> None:

@@ -1,7 +1,6 @@
-"""What the service layer writes: new workspaces and people's wishes.
+"""What the service layer writes about many workspaces at once, and new ones; db/editing.py writes one.
 
-A wish is set by compare-and-set on what it was decided from; False means that something changed meanwhile, and the
-caller reads and decides again.
+Everything is compare-and-set on what it was decided from: where something changed meanwhile, nothing is done.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -55,14 +54,6 @@ RETURNING {COLUMNS}
 """).format(COLUMNS=COLUMNS)
 
 # Starting counts as access, or a workspace that was idle for long would be stopped again at once.
-SET_DESIRED = SQL("""
-UPDATE workspaces
-SET desired_state = %(desired)s::workspace_state, asked_by = %(asked_by)s,
-    last_access_at = CASE WHEN %(desired)s = 'RUNNING' THEN greatest(last_access_at, now()) ELSE last_access_at END
-WHERE id = %(id)s AND desired_state = %(desired_was)s AND operation = %(operation_was)s AND phase = %(phase_was)s
-  AND deleted_at IS NOT DISTINCT FROM %(deleted_was)s::timestamptz
-""")
-
 # A TTL also loses to any activity, keep-awake or change of the TTL that arrived since it read the row. The rows are
 # locked in the order of their ids, like every bulk write, so that two of them cannot deadlock.
 EXPIRE = """
@@ -120,23 +111,6 @@ async def insert(conn: Connection, new: NewWorkspace) -> Workspace:
     row = await (await conn.execute(INSERT, values)).fetchone()
     assert row is not None
     return workspace_of(row)
-
-
-async def set_desired(conn: Connection, desired: Desired, *, was: Workspace, asked_by: str) -> bool:
-    """Wish for `desired`, unless wish, operation, phase or deletion is no longer what it was."""
-    cursor = await conn.execute(
-        SET_DESIRED,
-        {
-            "id": was.id,
-            "desired": desired.value,
-            "asked_by": storable(asked_by),
-            "desired_was": was.wish.desired_state.value,
-            "operation_was": was.status.operation.value,
-            "phase_was": was.status.phase.value,
-            "deleted_was": was.wish.deleted_at,
-        },
-    )
-    return cursor.rowcount == 1
 
 
 async def expire(conn: Connection, expired: Sequence[tuple[Workspace, Transition]]) -> int:
