@@ -240,7 +240,7 @@ def test_an_early_answer_arrives_although_the_client_is_still_sending() -> None:
 
     with through(refuse) as (here, _):
         peer = here.connect()
-        peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 3_000_000)
+        peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n" + b"x" * 50_000_000)
         assert peer.answer()[2] == b"big"
 
 

@@ -111,6 +111,7 @@ CHUNKS_REFUSED = {
     "bare LF after the size": b"5\nhello\r\n0\r\n\r\n",
     "bare LF after the content": b"5\r\nhello\n0\r\n\r\n",
     "too long": b"4\r\nhello\r\n0\r\n\r\n",
+    "no end of line after the content": b"4\r\nhellXX0\r\n\r\n",
     "a huge size": b"ffffffffffffffff1\r\nhello\r\n",
     "bare LF in an extension": b"5;a\nb\r\nhello\r\n0\r\n\r\n",
     "bare CR in an extension": b"5;a\rb\r\nhello\r\n0\r\n\r\n",
