@@ -3,7 +3,8 @@
 What is measured, in rounds that take turns:
 
 - get: requests per second, small, kept alive, 64 connections (wrk); ours checks a session cookie as the gate does
-- websocket: echo round trips per second at 100 connections, 64 bytes each way
+- get-cpu: µs of the proxy's own CPU time for each of these, which a busy machine does not change much
+- websocket, websocket-cpu: echo round trips per second at 100 connections, 64 bytes each way
 - download: MB per second of 1 GB
 - latency: what the proxy adds to the median at 100 requests per second, in ms
 - idle: KB of the proxy's memory for each of 5,000 WebSockets that say nothing
@@ -41,8 +42,8 @@ from codehub.web.proxy.serving import serve
 from codehub.web.server import listen
 
 ROUNDS = 3
-CONNECTIONS, SECONDS = 64, 4
-SOCKETS, SOCKET_SECONDS, IDLE = 100, 4.0, 5000
+SECONDS = 4
+CONNECTIONS, SOCKETS, IDLE = 64, 100, 5000
 SIZE = 1 << 30
 WORKSPACE = UUID(int=7)
 COOKIE = "theme=dark; codehub_session=Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6"
@@ -273,7 +274,7 @@ def trips(port: int, _pid: int) -> float:
     async def run() -> float:
         callers = await call(port, SOCKETS, is_idle=False)
         before, started = sum(caller.trips for caller in callers), time.perf_counter()
-        await asyncio.sleep(SOCKET_SECONDS)
+        await asyncio.sleep(SECONDS)
         done = sum(caller.trips for caller in callers) - before
         rate = done / (time.perf_counter() - started)
         for caller in callers:
@@ -301,6 +302,11 @@ def _memory(pid: int) -> float:
     return float(line.split()[1])
 
 
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 Measure = Callable[[int, int], float]
 # The part, what is measured, the unit, which upstream, in how many rounds.
 PARTS: dict[str, tuple[Measure, str, str, int]] = {
@@ -315,13 +321,20 @@ PARTS: dict[str, tuple[Measure, str, str, int]] = {
 def measure(part: str, folder: Path, upstreams: dict[str, int]) -> list[Figure]:
     how, unit, upstream, rounds = PARTS[part]
     found: dict[str, list[float]] = {"ours": [], "nginx": [], "chp": []}
+    cpu: dict[str, list[float]] = {"ours": [], "nginx": [], "chp": []}
     with proxies(folder, upstreams[upstream]) as ready:
         for _ in range(rounds):
             direct = how(upstreams[upstream], 0) if part == "latency" else 0.0
             for name, (port, pid) in ready.items():
-                found[name].append(how(port, pid) - direct)
+                before = _cpu_seconds(pid)
+                value = how(port, pid)
+                found[name].append(value - direct)
+                cpu[name].append((_cpu_seconds(pid) - before) / (value * SECONDS) * 1e6)
             print(part, {name: round(values[-1], 3) for name, values in found.items()}, flush=True)
-    return [Figure(f"{part}-{peer}", unit, found["ours"], found[peer]) for peer in ("nginx", "chp")]
+    figures = [Figure(f"{part}-{peer}", unit, found["ours"], found[peer]) for peer in ("nginx", "chp")]
+    if part in ("get", "websocket"):
+        figures += [Figure(f"{part}-cpu-{peer}", "µs", cpu["ours"], cpu[peer]) for peer in ("nginx", "chp")]
+    return figures
 
 
 def main(parts: list[str]) -> None:

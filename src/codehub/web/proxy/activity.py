@@ -54,10 +54,16 @@ class FrameScanner:
 
     def feed(self, data: bytes) -> bool:
         size = len(data)
-        if size >= 2 and not self._skip and not self._begun:  # one small message, as most are
-            second = data[1]
-            if size == (second + 2 if second < _MASKED else second - _MASKED + 6) and second & 0x7F < 126:
-                return _is_activity(data, 0, 2 if second < _MASKED else 6, second & 0x7F)
+        if size >= 2 and not self._skip and not self._begun:  # one small message, as most are: no need to take it apart
+            length = data[1]
+            start = 2
+            if length >= _MASKED:
+                length -= _MASKED
+                start = 6
+            if size == start + length and length < 126:
+                if data[0] & 0x0F >= _CONTROL:
+                    return False
+                return length > 0 if length != _VSCODE_HEADER else _is_activity(data, 0, start, length)
         if self._skip >= size:  # in the middle of a message that was judged at its beginning
             self._skip -= size
             return False

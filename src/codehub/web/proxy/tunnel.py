@@ -15,7 +15,7 @@ def _nothing_counts(_: bytes) -> bool:
 class _End(asyncio.Protocol):
     """One side."""
 
-    __slots__ = ("_scan", "_tunnel", "is_stalled", "other", "transport")
+    __slots__ = ("_now", "_route", "_scan", "_tunnel", "is_stalled", "other", "transport")
     other: "_End"
 
     def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport, *, counts: bool) -> None:
@@ -23,11 +23,12 @@ class _End(asyncio.Protocol):
         self.is_stalled = False  # does not take what was written
         self._scan: Callable[[bytes], bool] = FrameScanner().feed if counts else _nothing_counts
         self._tunnel = tunnel
+        self._route, self._now = tunnel.route, tunnel.now
 
     def data_received(self, data: bytes) -> None:
         self.other.transport.write(data)
         if self._scan(data):
-            self._tunnel.route.used_at = self._tunnel.now()
+            self._route.used_at = self._now()
 
     def pause_writing(self) -> None:
         self.is_stalled = True
