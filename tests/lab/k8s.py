@@ -64,7 +64,7 @@ class Lab:
         """An object, or None; without a name all of them."""
         text = self.run("get", kind, *([name] if name else []), "-n", namespace, "-o", "json", "--ignore-not-found")
         found = json.loads(text) if text else {}
-        return (found or None) if name else found["items"]
+        return (found or None) if name else found.get("items", [])
 
     def kill_container(self, container_id: str) -> None:
         """SIGKILL to its first process, past Kubernetes."""

@@ -24,6 +24,7 @@ from codehub.drivers.preparing import Preparing
 from codehub.drivers.process import Options, ProcessDriver
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.programs import is_installed
+from codehub.errors import SettingsError
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 
 FIRST_ATTEMPT_SECONDS = 5.0
@@ -140,6 +141,11 @@ def docker_options(settings: Settings, data_dir: Path) -> DockerOptions:
 
 
 def kubernetes_options(settings: Settings, data_dir: Path) -> KubernetesOptions:
+    if not (settings.store.url or "").startswith("s3:"):
+        raise SettingsError(
+            f"ARCHIVE_URL={settings.store.url or ''}: the backend k8s needs a bucket, as s3://bucket; pods do not see"
+            " our folders."
+        )
     given = settings.kubernetes
     return KubernetesOptions(
         installation=settings.docker.installation or places.installation(data_dir),
@@ -149,10 +155,10 @@ def kubernetes_options(settings: Settings, data_dir: Path) -> KubernetesOptions:
         context=given.context,
         namespace=given.namespace,
         storage_class=given.storage_class,
-        home_bytes=given.home_size,
+        home_bytes=int(given.home_size),
         access_mode=given.access_mode,
         requested_cpus=given.requested_cpus,
-        requested_memory=given.requested_memory,
+        requested_memory=int(given.requested_memory),
         node_selector=given.node_labels,
         tolerations=tuple(Toleration(*taint) for taint in given.taints),
         pull_secrets=given.pull_secrets,

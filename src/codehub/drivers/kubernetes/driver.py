@@ -20,7 +20,7 @@ from codehub.drivers.kubernetes.policies import Body, store_rules
 from codehub.drivers.kubernetes.volumes import KubernetesVolumes
 from codehub.drivers.kubernetes.watch import PodWatch
 from codehub.drivers.storage_jobs import UrlsOf
-from codehub.errors import ActionFailed, SettingsError
+from codehub.errors import ActionFailed
 from codehub.model.names import archive_key
 from codehub.model.workspace import OpId, WorkspaceId
 
@@ -31,14 +31,10 @@ _NOBODY = archive_key(WorkspaceId(UUID(int=0)), OpId(UUID(int=0)))
 class KubernetesDriver:
     """One namespace of a cluster, and the archive store that its jobs use. Nothing is contacted before the first call.
 
-    Raises SettingsError where the settings name no cluster, or a store that pods cannot use.
+    Raises SettingsError where the settings name no cluster.
     """
 
     def __init__(self, options: KubernetesOptions, urls_of: UrlsOf) -> None:
-        if urlsplit(urls_of(_NOBODY).archive_url).scheme == "file":
-            raise SettingsError(
-                "ARCHIVE_URL: the backend k8s needs a bucket, as s3://bucket; pods see no folder of ours."
-            )
         access = find_access(options.kubeconfig, options.context)
         self._urls_of = urls_of
         namespace = options.namespace or access.namespace or "default"
