@@ -79,7 +79,7 @@ async def test_a_server_that_is_slow(
 ) -> None:
     relay = ServerRelay(lab, folder)
     await relay.open()
-    relay.delay = 1.0
+    relay.delay = 0.4
     with pods_in(lab, relay.kubeconfig) as place:
         async with (
             k8s_site(folder, database, server_redis, place, s3) as site,

@@ -53,10 +53,10 @@ class Lab:
         }
         return KubernetesOptions(**(given | more))
 
-    def run(self, *words: str, given: str | None = None, check: bool = True) -> str:
+    def run(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 120.0) -> str:
         """What kubectl prints."""
-        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", "--request-timeout=30s", *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, input=given, timeout=120)
+        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *words]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, input=given, timeout=seconds)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
 
@@ -104,6 +104,8 @@ class ServerRelay:
         self._carrying: set[asyncio.Task[None]] = set()
         self._port = 0
         self.delay = 0.0  # of each answer, in seconds
+        self.flowing = asyncio.Event()  # cleared: connections are taken, and nothing is answered
+        self.flowing.set()
 
     @property
     def kubeconfig(self) -> Path:
@@ -147,6 +149,7 @@ class ServerRelay:
         while data := await reader.read(1 << 16):
             if slow and self.delay:
                 await asyncio.sleep(self.delay)
+            await self.flowing.wait()
             writer.write(data)
             await writer.drain()
         raise ConnectionResetError  # one end is closed: so is the other

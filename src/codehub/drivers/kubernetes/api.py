@@ -156,9 +156,11 @@ class Cluster:
     ) -> Json:
         response = await self._call(method, path, params or {}, body, seconds or self._patience.act)
         try:
-            answer: Json = response.json()
-        except ValueError as error:
-            raise Unreachable(f"The cluster at {self.server} answers with something else than JSON.") from error
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise Unreachable(f"The cluster at {self.server} answers with something else than an object.")
         return answer
 
     async def _call(self, method: str, path: str, params: Params, body: Json | None, seconds: float) -> httpx.Response:
@@ -168,7 +170,7 @@ class Cluster:
         return response
 
     async def _send(self, method: str, path: str, params: Params, body: Json | None, seconds: float) -> httpx.Response:
-        self.calls[f"{method} {_kind(path)}"] += 1
+        self.calls[_call_name(method, path)] += 1
         patch = {"content-type": "application/merge-patch+json"} if method == "PATCH" else {}
         async with self._reached(seconds):
             return await self._client.request(
@@ -234,7 +236,8 @@ def _error(answer: Mapping[str, Any], status: int) -> ApiError:
     )
 
 
-def _kind(path: str) -> str:
-    """`pods` in `/api/v1/namespaces/x/pods/name`; `pods/log` for its logs."""
-    parts = path.rpartition("/namespaces/")[2].split("/")
-    return "/".join(parts[1:2] + parts[3:4]) if len(parts) > 1 else path
+def _call_name(method: str, path: str) -> str:
+    """`GET pods` for `/api/v1/namespaces/x/pods/name`, `GET pods/log` for its logs, `LIST pods` without a name."""
+    kind, *rest = path.rpartition("/namespaces/")[2].split("/")[1:] or [path]
+    verb = "LIST" if method == "GET" and not rest and kind != path else method
+    return f"{verb} {'/'.join([kind, *rest[1:]])}"

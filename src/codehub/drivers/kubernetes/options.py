@@ -18,6 +18,7 @@ class Patience:
     connect: float = 2.0
     look: float = 10.0
     act: float = 60.0
+    removal: float = 150.0  # a node that is just mounting volumes for a pod hears of its end two minutes later
     pending: float = 240.0  # from a pod that was made to a container that runs: a node is found, images are fetched
     ready: float = 60.0  # from there to a port that answers
     cooling: float = 60.0  # how long an address that a workspace had is given to no other

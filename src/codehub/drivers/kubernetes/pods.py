@@ -93,7 +93,7 @@ class Pods:
             raise ActionFailed(f"The pod {pod.name} is not removed. {refusal(error.message)}") from error
         last = pod
         try:
-            async with asyncio.timeout(self._options.patience.act):
+            async with asyncio.timeout(self._options.patience.removal):
                 async for found in self.states(pod):
                     if found is None:
                         return
