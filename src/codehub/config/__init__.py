@@ -29,11 +29,8 @@ from codehub.config.control import (
 )
 from codehub.config.dataplane import BackendConfig, DockerConfig, ProcessConfig, ResourcesConfig, StoreConfig
 from codehub.config.kubernetes import KubernetesConfig
-<<<<<<< HEAD
-from codehub.config.tracing import TracingConfig
-=======
 from codehub.config.proxy import ProxyConfig
->>>>>>> 6187601 (codehub up: the proxy has the public port, the API is behind it; codehub proxy)
+from codehub.config.tracing import TracingConfig
 from codehub.config.values import Group
 from codehub.errors import SettingsError
 
