@@ -18,14 +18,22 @@ from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.gate import Gate
 from codehub.web.proxy.reporting import Reporter
 from codehub.web.proxy.serving import serve
+from codehub.web.proxy.tls import Certificate
 
 _CONNECTIONS = 4  # to the database; one statement at a time is the rule
+
+
+def certificate_of(settings: Settings) -> Certificate | None:
+    """The public port's; None without TLS. Raises StartError when it cannot be used."""
+    chain, key = settings.server.tls_cert, settings.server.tls_key
+    return Certificate(chain, key) if chain is not None and key is not None else None
 
 
 async def serve_public(
     settings: Settings, listeners: Sequence[socket.socket], apis: Sequence[str], database_url: str, redis_url: str
 ) -> None:
     """Until cancelled: then what is under way may end, and what was used is reported."""
+    tls = certificate_of(settings)
     async with (
         open_pool(database_url, Role.PROXY, max_size=_CONNECTIONS, timeouts=API_TIMEOUTS) as pool,
         open_redis(redis_url) as redis,
@@ -46,7 +54,7 @@ async def serve_public(
         try:
             async with asyncio.TaskGroup() as group:
                 for listener in listeners:
-                    group.create_task(serve(gate, listener, trusted_proxies=accounts.trusted_proxies))
+                    group.create_task(serve(gate, listener, trusted_proxies=accounts.trusted_proxies, tls=tls))
                 group.create_task(_until_it_fails(behind))
         finally:
             await reporter.report()

@@ -6,7 +6,7 @@ no more of the database than the role codehub_proxy has, and starts also while t
 
 import contextlib
 
-from codehub.cli.fronting import serve_public
+from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.config import Settings
@@ -26,7 +26,8 @@ def run(settings: Settings) -> None:
 
     async def serve_proxy() -> None:
         with contextlib.closing(listen(settings.server.host, settings.server.port, shared=True)) as listener:
-            say(f"The proxy is running at {url_of(listener)}. Stop it with Ctrl-C.")
+            url = url_of(listener, is_tls=certificate_of(settings) is not None)
+            say(f"The proxy is running at {url}. Stop it with Ctrl-C.")
             await serve_public(settings, [listener], apis, database_url, redis_url)
 
     run_until_stopped(serve_proxy)

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from codehub import __version__
 from codehub.cli import first_admin, ide
-from codehub.cli.fronting import serve_public
+from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.isolation import described
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
@@ -56,6 +56,7 @@ async def _up(settings: Settings) -> None:
         contextlib.closing(listen(settings.server.host, settings.server.port)) as listener,
         DataDir.open(settings.server.data_dir or default_data_dir()) as data_dir,
     ):
+        certificate_of(settings)  # one that cannot be used is told at once
         async with (
             open_drivers(settings, data_dir.path) as drivers,
             _dependencies(settings, data_dir, drivers) as dependencies,
@@ -153,7 +154,8 @@ async def _migrate(database_url: str) -> None:
 
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
     """The public port is the proxy's; the API is behind it, on a socket that nobody else can open."""
-    data_dir.publish_url(url_of(listener))
+    is_tls = dependencies.context.settings.server.tls_cert is not None
+    data_dir.publish_url(url_of(listener, is_tls=is_tls))
     app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation, dependencies.metrics)
     api = data_dir.web / "api.sock"
     beside = listen_beside(listener)
@@ -175,7 +177,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     try:
         await _coordinating(dependencies.coordinator)
         admin = await first_admin.make(dependencies.context)
-        _announce(local_url(listener, beside), data_dir, admin)
+        _announce(local_url(listener, beside, is_tls=is_tls), data_dir, admin)
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()

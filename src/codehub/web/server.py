@@ -72,12 +72,12 @@ def listen_unix(path: Path) -> socket.socket:
     return listener
 
 
-def local_url(listener: socket.socket, beside: socket.socket | None) -> str:
+def local_url(listener: socket.socket, beside: socket.socket | None, *, is_tls: bool = False) -> str:
     """The URL to open on this machine: localhost, where workspaces have origins of their own, if that is surely us."""
     host, port = listener.getsockname()[:2]
     if host == "127.0.0.1" and (beside is not None or not _has_ipv6()):
-        return f"http://localhost:{port}/"
-    return url_of(listener)
+        return f"{_scheme(is_tls)}://localhost:{port}/"
+    return url_of(listener, is_tls=is_tls)
 
 
 def _has_ipv6() -> bool:
@@ -89,12 +89,16 @@ def _has_ipv6() -> bool:
     return True
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, is_tls: bool = False) -> str:
     """The URL under which a browser on this machine reaches the socket."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104  listening everywhere was asked for; the URL needs one address
         host = "localhost"
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    return f"{_scheme(is_tls)}://[{host}]:{port}/" if ":" in host else f"{_scheme(is_tls)}://{host}:{port}/"
+
+
+def _scheme(is_tls: bool) -> str:
+    return "https" if is_tls else "http"
 
 
 async def serve(app: FastAPI, listener: socket.socket, limits: Limits | None = None) -> None:
