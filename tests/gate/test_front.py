@@ -131,7 +131,8 @@ async def test_an_open_websocket_ends_within_seconds(
     key = base64.b64encode(bytes(16)).decode()
     writer.write(
         f"GET /w/{workspace}/ws HTTP/1.1\r\nHost: 127.0.0.1:{front.port}\r\nConnection: Upgrade\r\n"
-        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\nCookie: {cookie}\r\n\r\n".encode()
+        f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nCookie: {cookie}\r\n\r\n".encode()
     )
     assert b" 101 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
     if how == "logout":

@@ -38,7 +38,7 @@ from codehub.signals.connect import ping as ping_redis
 from codehub.web.context import Context
 from codehub.web.health import Check, look_at
 from codehub.web.hosts import Hosts
-from codehub.web.server import listen, listen_beside, listen_unix, local_url, url_of
+from codehub.web.server import listen, listen_beside, listen_unix, local_url
 
 log = structlog.get_logger(__name__)
 
@@ -155,10 +155,11 @@ async def _migrate(database_url: str) -> None:
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
     """The public port is the proxy's; the API is behind it, on a socket that nobody else can open."""
     is_tls = dependencies.context.settings.server.tls_cert is not None
-    data_dir.publish_url(url_of(listener, is_tls=is_tls))
     app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation, dependencies.metrics)
     api = data_dir.web / "api.sock"
     beside = listen_beside(listener)
+    url = local_url(listener, beside, is_tls=is_tls)
+    data_dir.publish_url(url)
     listeners = [listener] if beside is None else [listener, beside]
     behind = listen_unix(api)
     public = serve_public(
@@ -177,7 +178,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
     try:
         await _coordinating(dependencies.coordinator)
         admin = await first_admin.make(dependencies.context)
-        _announce(local_url(listener, beside, is_tls=is_tls), data_dir, admin)
+        _announce(url, data_dir, admin)
         done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
