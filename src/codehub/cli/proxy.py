@@ -30,4 +30,4 @@ def run(settings: Settings) -> None:
             say(f"The proxy is running at {url}. Stop it with Ctrl-C.")
             await serve_public(settings, [listener], apis, database_url, redis_url)
 
-    run_until_stopped(serve_proxy)
+    run_until_stopped(serve_proxy, settings.tracing)
