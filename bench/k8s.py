@@ -43,6 +43,7 @@ from codehub.model.workspace import (
     WorkspaceId,
 )
 from tests.contract.s3 import S3Server, machine_address
+from tests.db.wishing import set_desired
 from tests.lab.k8s import Lab, lab
 
 MANY, ROUNDS, LIVES = 50, 3, 5
@@ -83,7 +84,7 @@ async def reached(pool: Pool, them: list[WorkspaceId], phase: Phase) -> None:
 async def wish(pool: Pool, them: list[WorkspaceId], desired: Desired) -> None:
     async with connection(pool) as conn:
         for row in await reads.by_ids(conn, them):
-            assert await wishes.set_desired(conn, desired, was=row, asked_by="bench")
+            assert await set_desired(conn, desired, was=row, asked_by="bench")
 
 
 async def ours(pool: Pool) -> float:
