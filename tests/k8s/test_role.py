@@ -1,0 +1,80 @@
+"""The rights in deploy/kubernetes/role.yaml are enough for everything, and are no more than that."""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import yaml
+
+from codehub.drivers.kubernetes import KubernetesDriver
+from codehub.model.workspace import OpId
+from tests.k8s.driver import Case, urls
+from tests.lab.k8s import Lab
+from tests.support import eventually
+
+ROLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
+
+
+@contextmanager
+def account(lab: Lab, folder: Path, namespace: str) -> Iterator[Path]:
+    """A kubeconfig of the service account `codehub`, which lives in a namespace of its own."""
+    with lab.namespace() as home:
+        lab.run(
+            "apply",
+            "-n",
+            namespace,
+            "-f",
+            "-",
+            given=ROLE.read_text().replace("namespace: codehub", f"namespace: {home}"),
+        )
+        eventually(lambda: bool(lab.get(home, "serviceaccount", "codehub").get("secrets")), "the account has a token")
+        secret = lab.get(home, "serviceaccount", "codehub")["secrets"][0]["name"]
+        config = yaml.safe_load(lab.kubeconfig.read_text())
+        config["users"][0]["user"] = {
+            "token": base64.b64decode(lab.get(home, "secret", secret)["data"]["token"]).decode()
+        }
+        path = folder / "kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        yield path
+
+
+async def test_the_role_is_enough(lab: Lab, tmp_path: Path) -> None:
+    with lab.namespace() as namespace, account(lab, tmp_path, namespace) as kubeconfig:
+        driver = KubernetesDriver(lab.options(namespace=namespace, kubeconfig=kubeconfig), urls)
+        try:
+            await driver.prepare()
+            case = Case(driver)
+            volume = await case.volume()
+            await case.start(volume)
+            assert case.id in await driver.instances.observe()
+            assert case.id in await driver.volumes.observe()
+            assert "listening" in await driver.instances.logs(case.id, 10)
+            await driver.instances.remove(case.id)
+            op_id = OpId(uuid4())
+            await driver.jobs.archive(case.id, op_id, volume)
+            assert case.id in await driver.jobs.observe()
+            await driver.jobs.remove(case.id, op_id)
+            await driver.volumes.delete(case.id, volume)
+        finally:
+            await driver.close()
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        ("list", "secrets"),
+        ("create", "pods/exec"),
+        ("patch", "pods"),
+        ("create", "serviceaccounts"),
+        ("delete", "networkpolicies"),
+        ("get", "pods", "--all-namespaces"),
+        ("list", "nodes"),
+    ],
+)
+def test_the_role_is_no_more(lab: Lab, tmp_path: Path, forbidden: tuple[str, ...]) -> None:
+    with lab.namespace() as namespace, account(lab, tmp_path, namespace) as kubeconfig:
+        words = ["auth", "can-i", *forbidden, "-n", namespace, f"--kubeconfig={kubeconfig}"]
+        assert lab.run(*words, check=False).strip() == "no"
