@@ -248,6 +248,7 @@ async def test_an_error_says_what_happened(ada: Browser, person: Person, owner: 
     page = await ada.goes_to(f"/w/{broken}/")
     assert page.status_code == 502
     assert "The &lt;b&gt;home&lt;/b&gt; is gone." in page.text
+    assert f'href="/workspaces/{broken}"' in page.text
 
 
 async def test_over_the_limit_one_can_be_stopped(ada: Browser, person: Person, owner: Connection) -> None:

@@ -65,7 +65,7 @@ async def _for_a_person(visit: Visit, actor: Actor) -> Response:
         case Step.GONE:
             return pages.missing(visit.voice())
         case Step.ERROR:
-            return pages.failed(voice, found.shown.workspace.status.conditions.healthy.message)
+            return pages.failed(voice, visit.to.workspace, found.shown.workspace.status.conditions.healthy.message)
         case Step.RESTORE | Step.START:
             what = "archived" if found.step is Step.RESTORE else "pending"
             return pages.needs(voice, what, visit.to.workspace, visit.main_path, visit.own_origin)

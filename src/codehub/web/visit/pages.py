@@ -94,10 +94,11 @@ def needs(voice: Voice, what: str, workspace: WorkspaceId, back: str, form_origi
     return _answer(HTTPStatus.BAD_GATEWAY, voice, voice.say(f"{what}.title"), body, form_origin=form_origin)
 
 
-def failed(voice: Voice, reason: str) -> HTMLResponse:
+def failed(voice: Voice, workspace: WorkspaceId, reason: str) -> HTMLResponse:
     body = _main(voice, "error")
     if reason:
         body += f"<p>{escape(voice.say('error.reason', reason=reason))}</p>"
+    body += f'<p><a class="button" href="/workspaces/{workspace}">{escape(voice.say("error.button"))}</a></p>'
     return _answer(HTTPStatus.BAD_GATEWAY, voice, voice.say("error.title"), body)
 
 

@@ -24,6 +24,7 @@ WORDS = {
     "error.title": "Something went wrong with {name}",
     "error.text": "It cannot be opened until somebody has looked at it. The dashboard shows what can be done.",
     "error.reason": "What happened: {reason}",
+    "error.button": "See what can be done",
     "limit.title": "{name} cannot start now",
     "limit.text": "Too many workspaces are running. Stop one of yours to make room, then open this one again.",
     "limit.all": "Too many workspaces are running on this server, none of them yours. Try again later.",
