@@ -68,43 +68,26 @@ async def test_only_hashes_are_stored(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize(
-    "end",
+    ("kind", "end"),
     [
-        "UPDATE sessions SET expires_at = now()",
-        "UPDATE sessions SET last_seen_at = now() - interval '7 days'",
-        "UPDATE users SET disabled_at = now()",
-        "DELETE FROM sessions",
+        ("session", "UPDATE sessions SET expires_at = now()"),
+        ("session", "UPDATE sessions SET last_seen_at = now() - interval '7 days'"),
+        ("session", "UPDATE users SET disabled_at = now()"),
+        ("session", "DELETE FROM sessions"),
+        ("token", "UPDATE tokens SET expires_at = now()"),
+        ("token", "UPDATE tokens SET revoked_at = now()"),
+        ("token", "UPDATE users SET disabled_at = now()"),
     ],
 )
-async def test_a_session_ends(pool: Pool, end: str) -> None:
+async def test_everything_ends(pool: Pool, kind: str, end: str) -> None:
     ada = await add_person(pool)
-    secret = await session_of(pool, ada)
-    actor = await sessions.authenticate(pool, CONFIG, session=secret)
+    secret = {kind: await (session_of if kind == "session" else token_of)(pool, ada)}
+    actor = await sessions.authenticate(pool, CONFIG, **secret)
     assert await sessions.is_alive(pool, CONFIG, actor)
     async with connection(pool) as conn:
         await conn.execute(end)
     with pytest.raises(NotLoggedIn):
-        await sessions.authenticate(pool, CONFIG, session=secret)
-    assert not await sessions.is_alive(pool, CONFIG, actor)
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        "UPDATE tokens SET expires_at = now()",
-        "UPDATE tokens SET revoked_at = now()",
-        "UPDATE users SET disabled_at = now()",
-    ],
-)
-async def test_a_token_ends(pool: Pool, end: str) -> None:
-    ada = await add_person(pool)
-    secret = await token_of(pool, ada)
-    actor = await sessions.authenticate(pool, CONFIG, token=secret)
-    assert await sessions.is_alive(pool, CONFIG, actor)
-    async with connection(pool) as conn:
-        await conn.execute(end)
-    with pytest.raises(NotLoggedIn):
-        await sessions.authenticate(pool, CONFIG, token=secret)
+        await sessions.authenticate(pool, CONFIG, **secret)
     assert not await sessions.is_alive(pool, CONFIG, actor)
 
 
