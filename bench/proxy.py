@@ -2,7 +2,7 @@
 
 What is measured, in rounds that take turns:
 
-- get: requests per second, small, kept alive, 64 connections (wrk); ours checks a session cookie as the gate does
+- get: requests per second, small, kept alive, 64 connections (wrk); ours with the gate that checks sessions
 - get-cpu: µs of the proxy's own CPU time for each of these, which a busy machine does not change much
 - websocket, websocket-cpu: echo round trips per second at 100 connections, 64 bytes each way
 - download: MB per second of 1 GB
@@ -15,7 +15,6 @@ wrk; configurable-http-proxy comes from npm into the cache folder. `python -m be
 """
 
 import asyncio
-import hashlib
 import os
 import re
 import resource
@@ -25,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -34,10 +33,12 @@ from uuid import UUID
 import uvloop
 
 from bench.report import Figure, report
-from codehub.model.workspace import WorkspaceId
-from codehub.web.proxy.answers import UNREACHABLE
+from codehub.db.doors import Door, Opened
+from codehub.signals.subscriptions import Told
+from codehub.web.hosts import Hosts
+from codehub.web.proxy.backends import Backends
+from codehub.web.proxy.gate import Gate
 from codehub.web.proxy.limits import Limits
-from codehub.web.proxy.ports import Decision, Request, Route
 from codehub.web.proxy.serving import serve
 from codehub.web.server import listen
 
@@ -56,26 +57,30 @@ UPGRADE = (
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "codehub-bench"
 
 
-class SessionGate:
-    """A session's cookie, its hash, its owner, the workspace in the path: all from memory."""
+class OpenDoors:
+    """What the database would say: this session's owner may enter, and there the workspace is."""
 
     def __init__(self, address: str) -> None:
-        workspace = WorkspaceId(WORKSPACE)
-        secret = COOKIE.rpartition("=")[2].encode()
-        self._users = {hashlib.sha256(secret).digest(): "ann"}
-        self._routes = {("ann", str(WORKSPACE).encode()): Route(WORKSPACE, address, workspace)}
+        self._opened = Opened(address, UUID(int=1), UUID(int=2), None, is_stale=False)
 
-    def route(self, request: Request) -> Decision:
-        cookies = next((value for name, value in request.headers if name == b"cookie"), b"")
-        for pair in cookies.split(b"; "):
-            name, _, value = pair.partition(b"=")
-            if name == b"codehub_session":
-                user = self._users[hashlib.sha256(value).digest()]
-                return self._routes[user, request.target[3:39]]
-        return UNREACHABLE
+    async def opened(self, asked: Sequence[Door]) -> Mapping[Door, Opened]:
+        return dict.fromkeys(asked, self._opened)
 
-    def failed(self, _route: Route, _request: Request) -> Decision:
-        return UNREACHABLE
+    async def touch(self, _sessions: Sequence[UUID], _tokens: Sequence[UUID]) -> None:
+        pass
+
+
+async def nothing_happens() -> AsyncGenerator[Told | None, None]:
+    yield None
+    await asyncio.get_running_loop().create_future()
+
+
+async def serve_behind_the_gate(port: int, upstream: int) -> None:
+    """As in production, but for the statements that the gate sends every two seconds."""
+    address = f"127.0.0.1:{upstream}"
+    gate = Gate(OpenDoors(address), nothing_happens, Hosts("none"), Backends([address]))
+    limits = Limits(connections_per_address=20_000)
+    await asyncio.gather(gate.run(), serve(gate, listen("127.0.0.1", port), limits))
 
 
 class Echo(asyncio.Protocol):
@@ -235,7 +240,7 @@ def _own(*arguments: object) -> tuple[str, ...]:
 
 def gets(port: int, _pid: int) -> float:
     url = f"http://127.0.0.1:{port}/w/{WORKSPACE}/small"
-    command = ("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "-H", f"Cookie: {COOKIE}", url)
+    command = ("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{SECONDS}s", "--timeout", "20s", "-H", f"Cookie: {COOKIE}", url)
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     if "Non-2xx" in said or "Socket errors" in said:
         raise SystemExit(said)
@@ -371,8 +376,7 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     match sys.argv[1:]:
         case ["serve", port, upstream]:
-            limits = Limits(connections_per_address=20_000)
-            run(serve(SessionGate(f"127.0.0.1:{upstream}"), listen("127.0.0.1", int(port)), limits))
+            run(serve_behind_the_gate(int(port), int(upstream)))
         case ["echo", port]:
             run(echo(int(port)))
         case wanted:

@@ -91,7 +91,7 @@ def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes
         if line is not None and not (named and pair[0] in named):
             out.append(line)
     sent = b"".join(out)
-    if not route.strip:  # else a redirect may depend on the request
+    if not route.strip or not any(name == b"location" for name, _ in fields.pairs):  # that depends on the request
         head.sent = (route, sent)
     return sent
 

@@ -80,7 +80,7 @@ class Visitors:
                     self.show_out(other)
         address = address_of(opened.endpoint, to.port)
         route = Route(
-            key=(to.workspace, opened.op_id, address, to.port),
+            key=f"{to.workspace} {opened.op_id} {to.port} {address}",  # text: its hash is reckoned once
             address=address,
             workspace=to.workspace,
             port=to.port,
