@@ -5,7 +5,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,6 +18,8 @@ from codehub.coordinator.loop import LoopStatus
 from codehub.coordinator.measures import Deeds, Standing, StandingCollector
 from codehub.db.census import Census
 from codehub.metrics import Metrics
+from codehub.web.hub_measures import HubCollector
+from codehub.web.live import Hub
 
 ROOT = Path(__file__).parents[2]
 ALERTS, DASHBOARD = ROOT / "deploy/prometheus/alerts.yaml", ROOT / "deploy/grafana/codehub.json"
@@ -41,6 +43,7 @@ def exposed() -> set[str]:
     )
     Deeds(registry)
     StandingCollector(lambda: standing, registry)
+    HubCollector(Hub(cast("Any", None), cast("Any", None)), registry)
     return names_in(registry)
 
 
@@ -67,8 +70,9 @@ def test_the_dashboard_shows_everything_that_is_ours() -> None:
     ours = {
         name for name in exposed() if name.startswith("codehub_") and not name.endswith(("_count", "_sum", "_info"))
     }
-    hidden = {"codehub_loop_runs_total", "codehub_events_heard_total", "codehub_events_gaps_total"}
-    assert ours - shown - hidden == {"codehub_unknown_resources"}
+    details = {"codehub_loop_runs_total", "codehub_events_heard_total", "codehub_events_gaps_total"}
+    details |= {"codehub_streams_gaps_total", "codehub_streams_reads_total", "codehub_streams_events_total"}
+    assert ours - shown - details == {"codehub_unknown_resources"}
 
 
 def test_the_dashboard_is_one_that_grafana_takes() -> None:
@@ -95,7 +99,7 @@ def test_every_code_of_the_doctor_has_an_entry_in_the_runbook() -> None:
     assert headings == [code.id for code in codes.ALL]
 
 
-@pytest.mark.parametrize("name", ["runbook.md", "backup.md"])
+@pytest.mark.parametrize("name", ["runbook.md", "backup.md", "sizing.md", "security.md"])
 def test_settings_and_commands_that_pages_name_exist(name: str) -> None:
     page, commands = (ROOT / "docs" / name).read_text(), (ROOT / "docs/cli.md").read_text()
     named = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)", page))
