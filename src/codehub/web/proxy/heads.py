@@ -166,6 +166,11 @@ def _read_line(line: bytes) -> tuple[tuple[bytes, bytes], bytes | None, Handler 
     return read
 
 
+def is_host(text: bytes) -> bool:
+    """Whether it can stand in Host."""
+    return _HOST.fullmatch(text) is not None
+
+
 def _length(fields: Fields, value: bytes) -> None:
     if fields.length is not None or not _LENGTH.fullmatch(value):
         raise BadHead("Content-Length is not one number.")
@@ -179,7 +184,7 @@ def _coding(fields: Fields, value: bytes) -> None:
 
 
 def _host(fields: Fields, value: bytes) -> None:
-    if fields.host is not None or not _HOST.fullmatch(value):
+    if fields.host is not None or not is_host(value):
         raise BadHead("Host is not one host.")
     fields.host = value.lower()
 

@@ -1,7 +1,7 @@
 """A request as the gate sees it: where it was sent, by whom, over what; behind trusted proxies what these say."""
 
 from codehub.web import forwarded
-from codehub.web.proxy.heads import Fields, RequestHead
+from codehub.web.proxy.heads import Fields, RequestHead, is_host
 from codehub.web.proxy.ports import Request
 
 
@@ -25,7 +25,8 @@ def _said(
     said = {name: value.decode("latin-1") for name, value in fields.pairs}
     hops = [value.decode("latin-1") for name, value in fields.pairs if name == b"x-forwarded-for"]
     address = forwarded.client_of(address, hops, trusted) or address
-    host = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1") or host
+    named = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1")
+    host = named if is_host(named) else host
     scheme = forwarded.last(said.get(b"x-forwarded-proto")).lower()
     return address, host, scheme == "https" if scheme else is_secure
 

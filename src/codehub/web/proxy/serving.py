@@ -1,8 +1,10 @@
 """Serving the public port on a socket that is already bound, until cancelled; then what is under way may end."""
 
 import asyncio
+import resource
 import socket
 from collections.abc import Iterable
+from dataclasses import replace
 
 from codehub.web import forwarded
 from codehub.web.proxy.client import Client
@@ -13,6 +15,7 @@ from codehub.web.proxy.tls import Certificate
 
 _SWEEP_SECONDS = 1.0
 _BACKLOG = 1024
+_OTHER_FILES = 256  # the database's, Redis's, the log's, kept upstreams
 
 
 async def serve(
@@ -24,7 +27,7 @@ async def serve(
     tls: Certificate | None = None,
 ) -> None:
     """Serve until cancelled; then accept nothing new, finish what is under way within the limits, and cut the rest."""
-    limits = limits or Limits()
+    limits = _affordable(limits or Limits())
     engine = Engine(gate, limits, forwarded.networks(trusted_proxies), is_tls=tls is not None)
     _keep_alive(listener)
     server = await engine.loop.create_server(
@@ -46,6 +49,15 @@ async def serve(
             for one in (*engine.clients, *engine.tunnels):
                 one.end()
             engine.pool.sweep(float("inf"))
+
+
+def _affordable(limits: Limits) -> Limits:
+    """With as many open files as this process may have, of which a client needs two."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most == resource.RLIM_INFINITY:
+        return limits
+    return replace(limits, connections=min(limits.connections, max(1, (most - _OTHER_FILES) // 2)))
 
 
 def _keep_alive(listener: socket.socket) -> None:
