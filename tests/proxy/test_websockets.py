@@ -135,6 +135,20 @@ async def test_an_origin_is_checked_when_there_is_one() -> None:
             await asyncio.to_thread(here.end)
 
 
+async def test_behind_a_proxy_that_speaks_tls_the_public_url_says_so() -> None:
+    async with serve(_chat, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        gate = PlainGate(Route("one", f"127.0.0.1:{port}", WORKSPACE))
+        with proxy(gate, QUICK, public_url="https://hub.example") as here:
+            url, own = f"ws://127.0.0.1:{here.port}/", websockets.Origin(f"https://127.0.0.1:{here.port}")
+            async with connect(url, origin=own) as socket:
+                await socket.send("x")
+                assert await socket.recv() == "x"
+            with pytest.raises(websockets.InvalidStatus, match="403"):
+                await connect(url, origin=websockets.Origin(f"http://127.0.0.1:{here.port}"))
+            await asyncio.to_thread(here.end)
+
+
 def sockets(peer: Peer) -> None:
     """Accepts, and echoes bytes."""
     assert b"upgrade: websocket\r\n" in peer.head()

@@ -188,13 +188,18 @@ class Proxy:
 
 @contextmanager
 def proxy(
-    gate: PlainGate, limits: Limits | None = None, *, trusted: tuple[str, ...] = (), tls: Certificate | None = None
+    gate: PlainGate,
+    limits: Limits | None = None,
+    *,
+    trusted: tuple[str, ...] = (),
+    tls: Certificate | None = None,
+    public_url: str | None = None,
 ) -> Iterator[Proxy]:
     listener = listen("127.0.0.1", 0)
     loop = uvloop.new_event_loop()
     errors: list[object] = []
     loop.set_exception_handler(lambda _loop, context: errors.append(context))
-    task = loop.create_task(serve(gate, listener, limits, trusted_proxies=trusted, tls=tls))
+    task = loop.create_task(serve(gate, listener, limits, trusted_proxies=trusted, tls=tls, public_url=public_url))
 
     def run() -> None:
         with suppress(asyncio.CancelledError):

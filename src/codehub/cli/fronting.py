@@ -54,7 +54,15 @@ async def serve_public(
         try:
             async with asyncio.TaskGroup() as group:
                 for listener in listeners:
-                    group.create_task(serve(gate, listener, trusted_proxies=accounts.trusted_proxies, tls=tls))
+                    group.create_task(
+                        serve(
+                            gate,
+                            listener,
+                            trusted_proxies=accounts.trusted_proxies,
+                            tls=tls,
+                            public_url=accounts.public_url,
+                        )
+                    )
                 group.create_task(_until_it_fails(behind))
         finally:
             await reporter.report()

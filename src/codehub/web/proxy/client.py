@@ -142,6 +142,8 @@ class Client(Connection, Visitor):
         request = self.request = request_of(
             head, self._address, self._here, is_tls=engine.is_tls, trusted=engine.trusted if self._is_trusted else None
         )
+        if engine.is_secure is not None:
+            request.is_secure = engine.is_secure
         self._state = State.DECIDING
         if head.method in _REFUSED_METHODS:
             self._answer(answers.BAD_METHOD)

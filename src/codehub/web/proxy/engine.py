@@ -29,11 +29,12 @@ class Watched(Protocol):
 class Engine:
     """One process's."""
 
-    def __init__(self, gate: Gate, limits: Limits, trusted: Networks, *, is_tls: bool) -> None:
+    def __init__(self, gate: Gate, limits: Limits, trusted: Networks, *, is_tls: bool, is_secure: bool | None) -> None:
         self.gate = gate
         self.limits = limits
         self.trusted = trusted
         self.is_tls = is_tls
+        self.is_secure = is_secure  # whether browsers speak TLS, where a setting says so
         self.loop = asyncio.get_running_loop()
         self.now: Callable[[], float] = self.loop.time
         self.pool: Pool[Upstream] = Pool(limits)

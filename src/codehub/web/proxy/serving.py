@@ -25,10 +25,12 @@ async def serve(
     *,
     trusted_proxies: Iterable[str] = (),
     tls: Certificate | None = None,
+    public_url: str | None = None,
 ) -> None:
     """Serve until cancelled; then accept nothing new, finish what is under way within the limits, and cut the rest."""
     limits = _affordable(limits or Limits())
-    engine = Engine(gate, limits, forwarded.networks(trusted_proxies), is_tls=tls is not None)
+    is_secure = public_url.startswith("https:") if public_url else None
+    engine = Engine(gate, limits, forwarded.networks(trusted_proxies), is_tls=tls is not None, is_secure=is_secure)
     _keep_alive(listener)
     server = await engine.loop.create_server(
         lambda: Client(engine),
