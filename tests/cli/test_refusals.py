@@ -121,3 +121,13 @@ def test_an_unknown_command_or_option() -> None:
         code, lines = failing(*arguments)
         assert code == 2
         assert not any("Traceback" in line for line in lines)
+
+
+def test_a_proxy_without_an_api() -> None:
+    servers = {"DATABASE_URL": "postgresql://localhost/x", "REDIS_URL": "redis://localhost"}
+    assert "CODEHUB_API_URL is not set" in refused("proxy", code=1, **servers)
+    assert "CODEHUB_API_URL" in refused("proxy", code=2, **{**servers, "CODEHUB_API_URL": "ftp://x"})
+
+
+def test_a_workspaces_host_without_a_way_back() -> None:
+    assert "CODEHUB_PUBLIC_URL" in refused("settings", code=2, CODEHUB_WORKSPACE_HOST="ws.example.com")

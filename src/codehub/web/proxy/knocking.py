@@ -20,6 +20,9 @@ from codehub.web.paths import RESERVED, workspace_in
 from codehub.web.proxy.ports import Request
 
 _LONGEST_SECRET = 200
+_DECIDING = frozenset({
+    b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ def knock_of(request: Request, hosts: Hosts) -> Knock | None:
     authority = request.host.decode("latin-1")
     target = request.target.decode("latin-1")
     place = hosts.place_of(authority)
-    if place is Place.NOWHERE:
+    if place is Place.NOWHERE or (place is Place.MAIN and not target.startswith("/w/")):
         return None
     if isinstance(place, Destination):
         return None if target.startswith(RESERVED) else _knock(request, hosts, place, b"")
@@ -68,6 +71,8 @@ def _headers(request: Request) -> dict[str, str]:
     """Those that matter; several cookie headers are one, of any other the last counts."""
     found: dict[str, str] = {}
     for raw, value in request.headers:
+        if raw not in _DECIDING:
+            continue
         name, text = raw.decode("latin-1"), value.decode("latin-1")
         found[name] = f"{found[name]}; {text}" if name == "cookie" and name in found else text
     return found
@@ -81,9 +86,6 @@ def _token(authorization: str) -> str | None:
     return token if is_ours else None
 
 
-_DECIDING = frozenset({
-    b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest",
-})  # fmt: skip
 _ID_ENDS = len(b"/w/") + 36 + 1
 
 
