@@ -156,6 +156,87 @@ async def test_news_stop_and_come_back(chromium: Browser, site: Site) -> None:
     await cable.cut()
 
 
+async def test_a_list_is_searched_narrowed_and_sorted(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada:
+        for name, about in _EXAMPLES.items():
+            await ada.create(name, about=about, start=name == "thesis")
+            await ada.sees_state("Running" if name == "thesis" else "Archived")
+        await ada.button("Restore, do not start").click()
+        await ada.sees_state("Stopped")
+        await ada.visit("/")
+        await expect(ada.page.locator(".row")).to_have_count(len(_EXAMPLES))
+        await ada.picture("workspaces")
+        await ada.page.emulate_media(color_scheme="dark")
+        await ada.picture("workspaces-dark")
+        await ada.page.get_by_role("button", name="Running").click()
+        await expect(ada.page.locator(".row-name")).to_have_text(["thesis"])
+        await ada.page.get_by_role("button", name="All").click()
+        await ada.page.get_by_label("Order").select_option("name")
+        await expect(ada.page.locator(".row-name")).to_have_text(sorted(_EXAMPLES))
+        await ada.page.get_by_label("Search by name").fill("data")
+        await expect(ada.page.locator(".row-name")).to_have_text(["data cleaning"])
+        await ada.page.get_by_label("Search by name").fill("nothing like it")
+        await ada.button("Show all").click()
+        await expect(ada.page.locator(".row")).to_have_count(len(_EXAMPLES))
+        for name in _EXAMPLES:
+            await ada.visit("/")
+            await ada.page.get_by_role("link", name=name, exact=True).click()
+            await ada.delete(name, purge=True)
+
+
+_EXAMPLES = {
+    "thesis": "Everything for chapter 3",
+    "course 2026": "Exercises and their solutions",
+    "data cleaning": "The survey of spring",
+    "website": "The group's pages",
+}
+
+# Two days as they might have been.
+_PAST = """
+INSERT INTO samples (at, running, standby, archived, pending, error)
+SELECT now() - number * interval '5 minutes', 20 + 12 * sin(number / 46.0), 30 + 9 * cos(number / 46.0),
+       120 + (576 - number) / 20, 0, number / 500
+FROM generate_series(1, 576) AS number
+"""
+_COLLECTIONS = """
+INSERT INTO gc_runs (id, requested_at, started_at, finished_at, report)
+SELECT gen_random_uuid(), at, at, at, jsonb_build_object('found', 120, 'bytes', 40000000000 + number * 900000000)
+FROM (SELECT number, now() - (12 - number) * interval '2 hours' AS at FROM generate_series(1, 12) AS number) AS made
+"""
+_STARTS = """
+INSERT INTO workspace_history (workspace_id, at, phase, operation, duration_ms)
+SELECT %(id)s, now() - number * interval '10 minutes' + step * interval '2 seconds',
+       (ARRAY['ARCHIVED', 'STANDBY', 'STANDBY', 'RUNNING'])[step + 1]::workspace_state,
+       (ARRAY['RESTORING', 'NONE', 'STARTING', 'NONE'])[step + 1]::workspace_operation,
+       (ARRAY[NULL, 4000 + number %% 7 * 900, 20, 1300 + number %% 5 * 250])[step + 1]
+FROM generate_series(1, 140) AS number, generate_series(0, 3) AS step
+"""
+
+
+async def test_administrators_see_the_past_plotted_and_the_whole_s_health(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url, "root", viewport={"width": 1280, "height": 1120}) as root:
+        identity = await root.create("measured")
+        await root.sees_state("Running")
+        async with await psycopg.AsyncConnection.connect(site.database, autocommit=True) as conn:
+            for statement in (_PAST, _COLLECTIONS):
+                await conn.execute(statement)
+            await conn.execute(_STARTS, {"id": UUID(identity)})
+        await root.visit("/admin")
+        for title in ("Workspaces", "Archives", "Starting, seconds", "Restoring, seconds"):
+            await expect(root.page.get_by_role("img", name=title)).to_be_visible()
+        await expect(root.page.locator(".health")).to_contain_text("Coordinator")
+        await expect(root.page.get_by_text("1 of 100")).to_be_visible()
+        await root.has_no_barriers()
+        await root.picture("administration")
+        await root.visit("/admin/archives")
+        await root.button("Dry run").click()
+        await expect(root.page.locator(".run").first).to_contain_text("dry run")
+        await expect(root.page.locator(".run").first).to_contain_text("archives found", timeout=SLOW_MS)
+        await root.picture("archives")
+        await root.visit(f"/workspaces/{identity}")
+        await root.delete("measured", purge=True)
+
+
 async def test_what_others_changed_meanwhile_is_not_lost(chromium: Browser, site: Site) -> None:
     async with dashboard_of(chromium, site.url) as one, dashboard_of(chromium, site.url) as two:
         identity = await one.create("shared", start=False)
@@ -200,9 +281,8 @@ async def test_no_screen_has_barriers(chromium: Browser, site: Site, light: Any)
             await expect(root.page.locator("h1")).to_be_visible()
             await expect(root.page.locator(".waiting")).to_have_count(0)
             await root.has_no_barriers()
-            name = path.strip("/").replace("/", "-") or "workspaces"
-            if path in SCREENS:
-                await root.picture(name if light == "light" else f"{name}-dark")
+            if light == "light" and path in ("/account", "/admin/users", "/admin/audit"):
+                await root.picture(path.strip("/").replace("/", "-"))
         await root.visit(f"/workspaces/{identity}")
         await root.delete("barriers", purge=True)
 

@@ -1,13 +1,17 @@
 """The dashboard's sources: its own tests, the API's types, and the size of what is built."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from codehub.model.ttl import next_transition
+from codehub.model.workspace import Desired, Phase
 from codehub.web.dashboard import built
 from tests.api.contract import contract
+from tests.model import builders as b
 from tests.support import missing
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +31,29 @@ def test_its_own_tests_pass(node: str) -> None:
     command = [node, "--test", "tests/*.test.ts"]
     done = subprocess.run(command, check=False, cwd=FRONTEND, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_understands_why_a_ttl_acts(node: str) -> None:
+    """What model/ttl.py says is taken apart by the page, to be said in other languages."""
+    later = b.later(3600)
+    said = []
+    for seconds in (60, 600, 5400, 90000):
+        for phase, wish in (
+            (Phase.RUNNING, {"last_access_at": later}),
+            (Phase.RUNNING, {"keep_awake_until": later}),
+            (Phase.RUNNING, {}),
+            (Phase.STANDBY, {}),
+        ):
+            ttls = {"standby_ttl_seconds": seconds, "archive_ttl_seconds": seconds}
+            status = b.status(phase=phase, phase_changed_at=b.NOW)
+            coming = next_transition(b.workspace(now=status, desired_state=Desired(phase.value), **ttls, **wish))
+            assert coming is not None
+            said.append((coming.because, seconds))
+    script = """import { becauseOf } from "./src/lib/because.ts";
+                console.log(JSON.stringify(JSON.parse(process.argv[1]).map(becauseOf)))"""
+    command = [node, "--input-type=module", "-e", script, json.dumps([text for text, _ in said])]
+    done = subprocess.run(command, check=True, cwd=FRONTEND, capture_output=True, text=True, timeout=60)
+    assert [found and found["seconds"] for found in json.loads(done.stdout)] == [seconds for _, seconds in said], said
 
 
 def test_its_types_are_the_api_s(node: str, tmp_path: Path) -> None:

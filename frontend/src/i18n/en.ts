@@ -42,7 +42,7 @@ export const en = {
   "login.oidc": "Log in with your organisation",
   "login.first_title": "First start?",
   "login.first_text":
-    "The name and password of the first administrator were printed where CodeHub was started. Lost it? “codehub users” on that machine makes another one.",
+    "The name and password of the first administrator were printed where CodeHub was started. Lost it? “codehub user reset-password admin” on that machine gives a new one.",
 
   "phase.PENDING": "New",
   "phase.ARCHIVED": "Archived",
@@ -99,7 +99,7 @@ export const en = {
   "never.STANDBY": "It is never archived by itself.",
   "because.started": "{time} after it was started",
   "because.used": "{time} after it was last used",
-  "because.awake": "{time} after it was to be kept awake",
+  "because.awake": "{time} after it was kept awake",
   "because.stopped": "{time} after it was stopped",
   "cause.token": "token of {name}",
   "cause.the account is disabled": "the account is disabled",

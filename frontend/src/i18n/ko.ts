@@ -44,7 +44,7 @@ export const ko: Words = {
   "login.oidc": "조직 계정으로 로그인",
   "login.first_title": "처음 시작하셨나요?",
   "login.first_text":
-    "첫 관리자의 이름과 비밀번호는 CodeHub를 시작한 터미널에 표시되었습니다. 잊어버렸다면 그 컴퓨터에서 “codehub users”로 새 관리자를 만들 수 있습니다.",
+    "첫 관리자의 이름과 비밀번호는 CodeHub를 시작한 터미널에 표시되었습니다. 잊어버렸다면 그 컴퓨터에서 “codehub user reset-password admin”으로 새 비밀번호를 받을 수 있습니다.",
 
   "phase.PENDING": "새로 만듦",
   "phase.ARCHIVED": "보관됨",

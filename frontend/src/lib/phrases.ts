@@ -2,6 +2,7 @@
 
 import type { ApiError } from "../api/client.ts";
 import type { Condition, Operation, Phase, Workspace } from "../api/types.ts";
+import { becauseOf } from "./because.ts";
 import { duration } from "./format.ts";
 import { known, t } from "./language.ts";
 
@@ -29,19 +30,9 @@ export function asked(workspace: Workspace): string | null {
   return t(`asked.${desired}`);
 }
 
-const BECAUSE = [
-  [/^(\d+) s since it was started$/, "because.started"],
-  [/^(\d+) s since it was last used$/, "because.used"],
-  [/^(\d+) s after it was to be kept awake$/, "because.awake"],
-  [/^(\d+) s since it was stopped$/, "because.stopped"],
-] as const;
-
 export function because(text: string): string {
-  for (const [pattern, key] of BECAUSE) {
-    const match = pattern.exec(text);
-    if (match) return t(key, { time: duration(Number(match[1])) });
-  }
-  return text;
+  const found = becauseOf(text);
+  return found ? t(`because.${found.since}`, { time: duration(found.seconds) }) : text;
 }
 
 /** Who or what asked for a change. */
