@@ -119,7 +119,7 @@ docs: setup frontend/node_modules/.ready
 
 # The browser's tests take them, of what they see.
 screenshots: setup dashboard
-	CODEHUB_SCREENSHOTS=1 CODEHUB_REQUIRE=all $(BIN)/pytest -n 0 tests/browser/test_dashboard.py tests/browser/test_dashboard_life.py
+	SCREENSHOTS=1 CODEHUB_REQUIRE=all $(BIN)/pytest -n 0 tests/browser/test_dashboard.py tests/browser/test_dashboard_life.py
 
 # Without --index-url and --emit-* the files name packages and hashes, no host.
 lock: .tools/uv/.ready

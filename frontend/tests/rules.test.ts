@@ -91,6 +91,12 @@ test("a history is pieces of time, and says how long things usually take", () =>
       ["NONE", 97],
     ],
   );
+  const archiving = [line(0, "STANDBY", "ARCHIVING"), line(5, "ARCHIVED", "ARCHIVING"), line(6, "ARCHIVED", "NONE")];
+  assert.deepEqual(
+    segmentsOf(archiving.reverse(), 9_000).map((each) => each.operation),
+    ["ARCHIVING", "NONE"],
+    "one operation is one piece",
+  );
   assert.equal(usualSeconds(segments, "STARTING"), 3, "the attempt that failed does not count");
   assert.equal(usualSeconds(segments, "RESTORING"), null);
 });

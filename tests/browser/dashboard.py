@@ -65,7 +65,7 @@ class Dashboard:
 
     async def picture(self, name: str) -> None:
         """For the documentation, with `make screenshots` alone."""
-        if "CODEHUB_SCREENSHOTS" in os.environ:
+        if "SCREENSHOTS" in os.environ:
             await self.page.wait_for_timeout(300)
             await self.page.screenshot(path=PICTURES / f"{name}.png")
 

@@ -46,7 +46,10 @@ async def test_from_the_first_start_to_a_purge(codehub: Codehub, browser_context
     await dashboard.picture("workspace")
     identity = page.url.rpartition("/")[2]
     homes = codehub.data / "workspaces" / "homes" / f"ws-{identity}-home"
-    (next(homes.iterdir()) / "chapter-3.txt").write_text("written")
+    await page.get_by_role("link", name="Open").click()
+    await expect(page.get_by_role("heading", name=f"workspace {identity}")).to_be_visible()
+    await page.evaluate("fetch('files/chapter-3.txt', { method: 'PUT', body: 'written' }).then((answer) => answer.ok)")
+    await page.go_back()
 
     await dashboard.button("Stop").click()
     await dashboard.sees_state("Stopped")
@@ -58,6 +61,12 @@ async def test_from_the_first_start_to_a_purge(codehub: Codehub, browser_context
     assert (next(homes.iterdir()) / "chapter-3.txt").read_text() == "written"
     await expect(page.locator(".timeline")).to_contain_text("Restoring")
     await dashboard.picture("history")
+    await page.get_by_role("link", name="Start and open").click()
+    await expect(page.get_by_role("heading", name=f"workspace {identity}")).to_be_visible(timeout=SLOW_MS)
+    assert await page.evaluate("fetch('files/chapter-3.txt').then((answer) => answer.text())") == "written"
+    await page.go_back()
+    await page.goto(f"{dashboard.url}/workspaces/{identity}")
+    await dashboard.sees_state("Running")
 
     await dashboard.delete("thesis")
     await dashboard.sees_state("In the trash")

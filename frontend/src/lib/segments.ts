@@ -13,14 +13,15 @@ export interface Segment {
   now: boolean;
 }
 
-/** Oldest first. Changes that kept phase and operation (another attempt, for example) are one piece. */
+/** Oldest first. One operation is one piece, whatever it changed on the way; so is a phase between two of them. */
 export function segmentsOf(newestFirst: readonly HistoryLine[], now: number): Segment[] {
   const found: Segment[] = [];
   for (const line of [...newestFirst].reverse()) {
     const at = Date.parse(line.at);
     const last = found.at(-1);
     if (last) last.to = at;
-    if (last && last.phase === line.phase && last.operation === line.operation) {
+    const same = last?.operation === line.operation && (line.operation !== "NONE" || last.phase === line.phase);
+    if (last && same) {
       last.error = line.error_reason ?? last.error;
       continue;
     }

@@ -36,10 +36,12 @@ export function Workspaces() {
     <main>
       <div className="page-head">
         <h1>{t("list.title")}</h1>
-        <Link href="/workspaces/new" className="button primary">
-          <Icon name="plus" />
-          {t("list.new")}
-        </Link>
+        {store.size > 0 && (
+          <Link href="/workspaces/new" className="button primary">
+            <Icon name="plus" />
+            {t("list.new")}
+          </Link>
+        )}
       </div>
       {!loaded && store.size === 0 ? (
         <Waiting />

@@ -56,17 +56,19 @@ export function Users() {
                   </td>
                   <td>{each.disabled ? t("users.disabled") : t(`users.by_${each.login}`)}</td>
                   <td>{dateTime(each.created_at)}</td>
-                  <td className="verb-row end">
-                    {each.login !== "oidc" && (
-                      <Button kind="quiet" onClick={() => setGiving(each)}>
-                        {t("users.give_password")}
+                  <td>
+                    <div className="verb-row end">
+                      {each.login !== "oidc" && (
+                        <Button kind="quiet" onClick={() => setGiving(each)}>
+                          {t("users.give_password")}
+                          <span className="hidden"> {each.username}</span>
+                        </Button>
+                      )}
+                      <Button kind="quiet" onClick={() => void change(each, { disabled: !each.disabled })}>
+                        {t(each.disabled ? "users.enable" : "users.disable")}
                         <span className="hidden"> {each.username}</span>
                       </Button>
-                    )}
-                    <Button kind="quiet" onClick={() => void change(each, { disabled: !each.disabled })}>
-                      {t(each.disabled ? "users.enable" : "users.disable")}
-                      <span className="hidden"> {each.username}</span>
-                    </Button>
+                    </div>
                   </td>
                 </tr>
               ))}
