@@ -200,7 +200,7 @@ FROM generate_series(1, 576) AS number
 """
 _COLLECTIONS = """
 INSERT INTO gc_runs (id, requested_at, started_at, finished_at, report)
-SELECT gen_random_uuid(), at, at, at, jsonb_build_object('found', 120, 'bytes', 40000000000 + number * 900000000::bigint)
+SELECT gen_random_uuid(), at, at, at, jsonb_build_object('found', 120, 'bytes', 4e10 + 9e8 * number)
 FROM (SELECT number, now() - (12 - number) * interval '2 hours' AS at FROM generate_series(1, 12) AS number) AS made
 """
 _STARTS = """
@@ -214,7 +214,7 @@ FROM generate_series(1, 140) AS number, generate_series(0, 3) AS step
 
 
 async def test_administrators_see_the_past_plotted_and_the_whole_s_health(chromium: Browser, site: Site) -> None:
-    async with dashboard_of(chromium, site.url, "root", viewport={"width": 1280, "height": 1120}) as root:
+    async with dashboard_of(chromium, site.url, "root", viewport={"width": 1280, "height": 840}) as root:
         identity = await root.create("measured")
         await root.sees_state("Running")
         async with await psycopg.AsyncConnection.connect(site.database, autocommit=True) as conn:

@@ -158,7 +158,7 @@ function area(
 export function nice(value: number): number {
   if (value <= 0) return 1;
   const size = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 2, 5, 10].find((each) => each * size >= value) ?? 10;
+  const step = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((each) => each * size >= value) ?? 10;
   return Math.max(step * size, 1);
 }
 
