@@ -44,7 +44,6 @@ compile() {
   export GOROOT=$root/usr/lib/go-1.19 GOPATH=$work/go GOCACHE=$work/cache GO111MODULE=off CGO_ENABLED=0 HOME=$work
   export PATH=$GOROOT/bin:$PATH
   cd "$source"
-  say "compiling Kubernetes; ten minutes on two cores"
   # The one generated file that the source package lacks.
   go build -o "$work/openapi-gen" ./vendor/k8s.io/kube-openapi/cmd/openapi-gen
   local inputs
@@ -70,6 +69,7 @@ for program in gcc openssl; do
   command -v $program >/dev/null || { say "$program is missing: apt-get install gcc libc6-dev openssl"; exit 1; }
 done
 fetch
+say "compiling Kubernetes; ten minutes on two cores"
 (compile) >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; say "compiling failed; all it said is in $work/log"; exit 1; }
 mkdir -p "$target.part/cni"
 cp -a "$root"/usr/lib/cni/. "$target.part/cni"
