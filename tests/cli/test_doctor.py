@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from codehub.cli.checks import codes, machine, servers, standing
+from codehub.cli.checks import codes, machine, public, servers, standing
 from codehub.cli.checks.finding import Finding, State
 from codehub.db.diagnosis import Diagnosis
 from codehub.db.leading import open_seat
@@ -223,9 +223,9 @@ def test_a_public_address_that_leads_nowhere_or_elsewhere(shell: Shell) -> None:
     (one,) = found(shell.ok("doctor", "--json", CODEHUB_PUBLIC_URL=nowhere), "public address")
     assert (one["state"], one["code"], one["link"]) == ("warning", "CH-URL-1", "docs/runbook.md#ch-url-1")
     with serving(b"hello") as url:
-        assert "something else than CodeHub" in standing.public_address(url).detail
+        assert "something else than CodeHub" in public.public_address(url).detail
     with serving(b"ok\n") as url:
-        assert standing.public_address(url).state is State.OK
+        assert public.public_address(url).state is State.OK
 
 
 def test_orphans_are_told() -> None:
@@ -265,3 +265,13 @@ def test_every_code_is_one_and_everything_broken_has_one(shell: Shell) -> None:
     done = shell("doctor", "--json", CODEHUB_PORT="x")
     assert all("code" in one for one in json.loads(done.out) if one["state"] != "ok")
     assert "CH-SET-1: docs/runbook.md#ch-set-1" in shell("doctor", CODEHUB_PORT="x").out
+
+
+def test_names_of_workspaces_that_lead_nowhere() -> None:
+    assert public.wildcard_name(None, None) == public.wildcard_name("none", None) == []
+    (one,) = public.wildcard_name("ws.codehub.invalid", "https://codehub.invalid")
+    assert (one.state, one.code) == (State.WARNING, codes.WILDCARD)
+    assert "*.ws.codehub.invalid" in one.advice
+    assert public._answers(f"http://127.0.0.1:{free_port()}/", "ws.example").code == codes.WILDCARD
+    with serving(b"anything") as url:
+        assert public._answers(url, "ws.example").state is State.OK

@@ -56,7 +56,7 @@ def remote_findings(given: str | None) -> "list[Finding]":
 def local_findings() -> "list[Finding]":
     import asyncio
 
-    from codehub.cli.checks import codes, machine, remote, standing
+    from codehub.cli.checks import codes, machine, public, remote, standing
     from codehub.cli.checks.finding import failed, failed_by, ok
     from codehub.config import Settings
     from codehub.errors import SettingsError, StartError
@@ -77,7 +77,8 @@ def local_findings() -> "list[Finding]":
     found.append(machine.port(settings.server.host, settings.server.port, running=running))
     found += asyncio.run(_dependencies(settings, path, running=running))
     if settings.accounts.public_url:
-        found.append(standing.public_address(settings.accounts.public_url))
+        found.append(public.public_address(settings.accounts.public_url))
+    found += public.wildcard_name(settings.accounts.workspace_host, settings.accounts.public_url)
     return found + (remote.server(running.rstrip("/")) + standing.orphans(running) if running else [])
 
 

@@ -103,19 +103,3 @@ def orphans(url: str) -> list[Finding]:
             )
         ]
     return [ok(codes.ORPHANS.check, "every container and volume belongs to a workspace")]
-
-
-def public_address(url: str) -> Finding:
-    """From this machine, as a browser would reach it."""
-    try:
-        with urlopen(f"{url.rstrip('/')}/healthz", timeout=_SECONDS) as answer:  # noqa: S310 - from our settings
-            if answer.read(16) == b"ok\n":
-                return ok(codes.PUBLIC.check, f"{url} answers")
-        why = "something else than CodeHub answers"
-    except (URLError, OSError, ValueError) as error:
-        why = str(getattr(error, "reason", error))
-    return warning(
-        codes.PUBLIC,
-        f"{url} does not reach CodeHub from this machine: {why}.",
-        "Check its name, its certificate and the proxy in front.",
-    )
