@@ -2,6 +2,7 @@
 
 # ruff: noqa: ASYNC221, ASYNC240 - files and programs of a test are quick
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -233,6 +234,14 @@ async def test_no_file_is_overwritten_and_none_is_left_half_done(database: str, 
     with pytest.raises(StartError, match="cannot be reached"):
         await back_up(tmp_path / "other", "postgresql://nobody:hunter2@127.0.0.1:1/x")
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+async def test_a_program_that_fails_is_quoted() -> None:
+    script = "echo 'psql:<stdin>:3: ERROR:  the disk is full' >&2; exit 3"
+    process = await asyncio.create_subprocess_exec("sh", "-c", script, stderr=asyncio.subprocess.PIPE)
+    with pytest.raises(StartError) as caught:
+        await programs.finished(process, "psql")
+    assert caught.value.message == "psql failed: the disk is full."
 
 
 def test_the_programs_get_the_password_in_their_environment_only() -> None:

@@ -18,6 +18,7 @@ from codehub.errors import StartError
 
 _NAMES = ("pg_dump", "pg_restore", "psql")
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
+_LAST_WORDS = re.compile(r"(?:error|FATAL): +(.+)", re.IGNORECASE)
 _ASK_SECONDS = 20
 LONGEST_SECONDS = 6 * 3600.0
 
@@ -97,6 +98,6 @@ async def finished(process: asyncio.subprocess.Process, name: str) -> None:
             process.kill()
             await process.wait()
     if code != 0:
-        lines = [line.strip() for line in said.splitlines() if "rror:" in line or "FATAL:" in line]
-        what = lines[0] if lines else f"exit code {code}"
+        words = _LAST_WORDS.search(said)
+        what = words[1].strip() if words else f"exit code {code}"
         raise StartError(f"{name} failed: {what.rstrip('.')}.", "Nothing was changed.")
