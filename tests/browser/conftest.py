@@ -4,7 +4,7 @@ import shutil
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests.browser.site import Site, running_site
 from tests.support import missing
@@ -28,6 +28,7 @@ async def chromium() -> AsyncIterator[Browser]:
     program = shutil.which("chromium")
     if program is None:
         missing("Chromium (Debian: apt-get install chromium fonts-noto-cjk)")
+    expect.set_options(timeout=_SLOWEST_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=_FLAGS)
         yield browser
@@ -51,5 +52,6 @@ async def page(browser_context: BrowserContext) -> Page:
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
-    with running_site() as site:
+    """Activity shows within seconds."""
+    with running_site(ACTIVITY_FLUSH_INTERVAL="1", COORDINATOR_TTL_INTERVAL="1") as site:
         yield site

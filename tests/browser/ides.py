@@ -25,8 +25,8 @@ class Ide(Protocol):
         """Type into a file that is there and empty, and leave it unsaved."""
         ...
 
-    async def type(self, text: str) -> None:
-        """Go on where one was."""
+    async def scribble(self, text: str) -> None:
+        """Type into an editor that has no file yet."""
         ...
 
     async def save(self) -> None: ...
@@ -63,9 +63,15 @@ class CodeServer:
         await self.page.keyboard.press("Enter")
         await expect(self.page.locator(f".tab.active[data-resource-name='{file}']")).to_be_visible()
         await self.page.locator(".editor-instance .view-lines").first.click()
-        await self.type(text)
+        await self.page.keyboard.type(text)
+        await self.shows(text)
 
-    async def type(self, text: str) -> None:
+    async def scribble(self, text: str) -> None:
+        await self.page.keyboard.press("F1")
+        await self.page.locator(".quick-input-widget input").fill(">File: New Untitled Text File")
+        command = "[aria-label*='New Untitled Text File']:not([aria-label*='Compare'])"
+        await self.page.locator(f".quick-input-list .monaco-list-row{command}").first.click()
+        await expect(self.page.locator(".tab.active[data-resource-name='Untitled-1']")).to_be_visible()
         await self.page.keyboard.type(text)
         await self.shows(text)
 
@@ -103,11 +109,11 @@ class JupyterLab:
         await self.page.locator(f".jp-DirListing-item[title*='{file}']").dblclick()
         editor = self.page.locator(".jp-FileEditor:not(.lm-mod-hidden) .cm-content")
         await editor.click()
-        await self.type(text)
-
-    async def type(self, text: str) -> None:
         await self.page.keyboard.type(text)
         await self.shows(text)
+
+    async def scribble(self, text: str) -> None:
+        raise NotImplementedError
 
     async def save(self) -> None:
         await self.page.keyboard.press("Control+s")

@@ -11,6 +11,7 @@ from uuid import UUID
 from playwright.async_api import BrowserContext
 
 from codehub.client import Client
+from codehub.embedded import DataDir
 from tests.cli.codehub import Codehub, running
 from tests.embedded.support import processes_at
 from tests.lab.ides import folder as lab_ides
@@ -59,7 +60,7 @@ def running_site(**settings: str) -> Iterator[Site]:
     """Afterwards nothing of it runs."""
     folder = short_folder()
     data = folder / "d"
-    data.mkdir(mode=0o700)
+    DataDir.open(data).close()
     lab_ides().mkdir(parents=True, exist_ok=True)
     (data / "ide").symlink_to(lab_ides())
     given = {"CODEHUB_IMAGES": "test,jupyterlab,code-server", "CODEHUB_ADMIN_PASSWORD": PASSWORD}
