@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from codehub.cli.checks import codes, machine, public, servers, standing
+from codehub.cli.checks import codes, machine, public, servers, standing, websockets
 from codehub.cli.checks.finding import Finding, State
 from codehub.db.diagnosis import Diagnosis
 from codehub.db.leading import open_seat
@@ -275,3 +275,12 @@ def test_names_of_workspaces_that_lead_nowhere() -> None:
     assert public._answers(f"http://127.0.0.1:{free_port()}/", "ws.example").code == codes.WILDCARD
     with serving(b"anything") as url:
         assert public._answers(url, "ws.example").state is State.OK
+
+
+def test_a_proxy_in_front_that_passes_no_handshakes_on() -> None:
+    with serving(b"<html>") as url:
+        one = websockets.tried(url.rstrip("/"), "/w/x/", "t")
+        assert (one.state, one.code) == (State.WARNING, codes.WEBSOCKET)
+        assert "HTTP/1.0 200 OK" in one.detail
+    assert websockets.tried(f"http://127.0.0.1:{free_port()}", "/w/x/", "t").state is State.WARNING
+    assert websockets.websocket("http://127.0.0.1:1", None) == []

@@ -44,13 +44,16 @@ def doctor(
 
 
 def remote_findings(given: str | None) -> "list[Finding]":
-    from codehub.cli.checks import remote
+    from codehub.cli.checks import remote, websockets
 
     url = valid_url(given) if given else current_url()
     if url is None:
         raise CommandError("Which server? You are not logged in.", "Give --url.", exit_code=Exit.NOT_ALLOWED)
     found = remote.server(url)
-    return found if found[0].state == "failed" else [*found, remote.login(url, current_token(url))]
+    if found[0].state == "failed":
+        return found
+    token = current_token(url)
+    return [*found, remote.login(url, token), *websockets.websocket(url, token)]
 
 
 def local_findings() -> "list[Finding]":

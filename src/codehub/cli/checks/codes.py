@@ -43,6 +43,7 @@ WEAK = Code("CH-SRV-4", "dependency", "A dependency of the server has a warning"
 LOGIN = Code("CH-LOG-1", "login", "You are not logged in")
 PUBLIC = Code("CH-URL-1", "public address", "CodeHub does not answer at its public address")
 WILDCARD = Code("CH-DNS-1", "wildcard name", "The names of workspaces do not lead to CodeHub")
+WEBSOCKET = Code("CH-WS-1", "websockets", "WebSockets do not reach CodeHub's proxy")
 LEADER = Code("CH-LEAD-1", "coordinator", "No coordinator leads")
 STUCK = Code("CH-OP-1", "operations", "An operation takes very long")
 ERRORS = Code("CH-OP-2", "operations", "Workspaces are in ERROR")
