@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from codehub.web.proxy.limits import Limits
-from tests.proxy.world import Handler, Peer, ok, parsed, through, upstream
+from codehub.web.proxy.ports import Request
+from tests.proxy.world import GONE, Handler, Peer, ok, parsed, through, upstream
 from tests.support import eventually
 
 GB = 1 << 30
@@ -186,3 +187,24 @@ def _standstill(number: Callable[[], int]) -> int:
             last, since = number(), time.monotonic()
         time.sleep(0.02)
     return last
+
+
+def test_whoever_takes_no_answers_is_asked_no_more() -> None:
+    """Answers of the proxy's own wait for a slow client too: many small requests must not become much memory."""
+    many = 40_000
+    with through(ok) as (here, _):
+        counted: list[Request] = []
+        here.gate.requests = counted
+        here.gate.choose = lambda _: GONE
+        client = socket.socket()
+        here.clients.append(peer := Peer(client))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", here.port))
+        sending = threading.Thread(target=peer.send, args=(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * many,), daemon=True)
+        sending.start()
+        assert _standstill(lambda: len(counted)) < many / 2
+        for _ in range(many):
+            assert peer.answer()[0] == GONE.status
+        assert len(counted) == many
+        sending.join()
+        peer.close()

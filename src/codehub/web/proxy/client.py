@@ -103,6 +103,8 @@ class Client(Connection, Visitor):
         super().resume_writing()
         if self._upstream is not None:
             self._upstream.resume()
+        elif self._state is State.HEAD:
+            self._await_next()
 
     # The request.
 
@@ -346,12 +348,19 @@ class Client(Connection, Visitor):
     def _next(self) -> None:
         self._state = State.HEAD
         self._head = self._body = None
-        engine = self._engine
-        self._deadline = engine.now() + engine.limits.idle_seconds
-        if self._buffer:
-            engine.loop.call_soon(self._read_buffered)
-        elif engine.is_draining or self._has_ended:
+        if not self._buffer and (self._engine.is_draining or self._has_ended):
             self._close()
+        elif self._can_write:
+            self._await_next()
+        else:
+            self._read(False)  # who does not take answers asks no more: they would pile up here
+
+    def _await_next(self) -> None:
+        self._deadline = self._engine.now() + self._engine.limits.idle_seconds
+        if self._buffer:
+            self._engine.loop.call_soon(self._read_buffered)
+        else:
+            self._read(True)
 
     def _read_buffered(self) -> None:
         if self._state is State.HEAD and self._buffer:
