@@ -103,6 +103,14 @@ async def test_pages_of_other_origins_get_nowhere(ada: Browser, workspace: Works
     assert error(await ada.presses(f"/w/{workspace}/.codehub/stop", PLAIN, Sec_Fetch_Site="same-site"))[0] == 403
 
 
+async def test_pages_of_other_origins_wake_nothing_by_watching(ada: Browser, person: Person, owner: Connection) -> None:
+    asleep = await resting(owner, person, "STANDBY")
+    for headers in ({"Sec_Fetch_Site": "same-site"}, {"Origin": f"http://{uuid4()}.{MAIN}"}):
+        async with asyncio.timeout(20):  # what is not refused does not end
+            assert error(await ada.fetches(f"/w/{asleep}/.codehub/progress", **headers)) == (403, "cross_site")
+    assert await desired(owner, asleep) == "STANDBY"
+
+
 async def test_a_path_without_its_slash_gets_it(ada: Browser, workspace: WorkspaceId) -> None:
     answer = await ada.goes_to(f"/w/{workspace}?folder=/home")
     assert (answer.status_code, answer.headers["location"]) == (303, f"/w/{workspace}/?folder=/home")

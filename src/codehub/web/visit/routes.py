@@ -13,6 +13,7 @@ from codehub.errors import Conflict, NotFound, OverLimit
 from codehub.model.visiting import PORTS, Destination
 from codehub.model.workspace import Desired, WorkspaceId
 from codehub.services import visits
+from codehub.services.actors import ActorKind
 from codehub.services.workspaces import changing
 from codehub.services.workspaces.terms import Terms
 from codehub.web.auth import WritingActor
@@ -47,6 +48,8 @@ async def assets(name: str) -> Response:
 @router.get("/w/{identity}/.codehub/progress")
 async def watch(identity: UUID, request: Request, context: InContext, actor: WritingActor) -> Response:
     visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
+    if actor.kind is ActorKind.USER:
+        visit.check_own(visit.origin, on_own_origin=False)  # to watch is to wake
     shown = await visits.found(context.pool, actor, visit.to.workspace)
     body = progress.events(context, actor, visit.to.workspace, visit.voice(shown.name))
     return StreamingResponse(body, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
