@@ -128,6 +128,23 @@ async def test_without_its_cookie_a_browser_goes_back(ada: Browser, workspace: W
     assert error(await entered.fetches("/lab", host)) == (503, "not_running")
 
 
+@pytest.mark.parametrize("ended", [
+    "UPDATE sessions SET last_seen_at = now() - interval '1 year'",
+    "UPDATE users SET role = 'user'",
+])  # fmt: skip
+async def test_who_may_no_longer_enter_goes_back_rather_than_waiting_for_ever(
+    http: httpx.AsyncClient, pool: Pool, workspace: WorkspaceId, owner: Connection, ended: str
+) -> None:
+    root = await add_person(pool, "root", UserRole.ADMIN)
+    admin = Browser(http, {"Cookie": (await session_headers(pool, root))["Cookie"]})
+    entered = Browser(http, {"Cookie": cookie_of(await handed_over(admin, f"/w/{workspace}/"))})
+    assert (await entered.goes_to("/lab", host_of(workspace))).status_code == 503, "in a moment the gate lets it pass"
+    await owner.execute(ended)
+    answer = await entered.goes_to("/lab", host_of(workspace))
+    assert (answer.status_code, answer.headers.get("location")) == (303, f"http://{MAIN}/w/{workspace}/lab")
+    assert error(await entered.fetches("/lab", host_of(workspace))) == (401, "not_logged_in")
+
+
 async def test_a_browser_that_keeps_no_cookies_does_not_go_round_for_ever(ada: Browser, workspace: WorkspaceId) -> None:
     answers = [await ada.goes_to(f"/w/{workspace}/") for _ in range(12)]
     assert answers[0].status_code == 303

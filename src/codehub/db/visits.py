@@ -43,11 +43,13 @@ WHERE NOT EXISTS (
         AND (v.session_id = %(session)s::uuid OR v.token_id = %(token)s::uuid))
 """
 
-# The browser whose visit this is: is it still one, whether the workspace runs or not?
-SESSION_OF = """
-SELECT v.session_id FROM visits v
+# The browser whose visit this is: may it still enter, as doors.py has it, whether the workspace runs or not?
+HAS_ENTERED = """
+SELECT FROM visits v JOIN sessions s ON s.id = v.session_id JOIN users u ON u.id = s.user_id
+    JOIN workspaces w ON w.id = v.workspace_id
 WHERE v.token_hash = %(hash)s AND v.workspace_id = %(workspace)s AND v.port IS NOT DISTINCT FROM %(port)s::int
-  AND v.expires_at > now()
+  AND v.expires_at > now() AND s.expires_at > now() AND s.last_seen_at > now() - %(idle)s AND u.disabled_at IS NULL
+  AND (w.owner_user_id = u.id OR u.role = 'admin')
 """
 
 # idx_audit_log_workspace
@@ -81,11 +83,10 @@ async def let_in(
     return (await conn.execute(LET_IN, values)).rowcount == 1
 
 
-async def session_of(conn: Connection, secret_hash: bytes, to: Destination) -> UUID | None:
-    """The session that the visit came from; None when there is no such visit, or it has ended."""
-    values = {"hash": secret_hash, "workspace": to.workspace, "port": to.port}
-    row = await (await conn.execute(SESSION_OF, values)).fetchone()
-    return None if row is None else row[0]
+async def has_entered(conn: Connection, secret_hash: bytes, to: Destination, idle: timedelta) -> bool:
+    """Whether there is such a visit, and it has not ended."""
+    values = {"hash": secret_hash, "workspace": to.workspace, "port": to.port, "idle": idle}
+    return (await conn.execute(HAS_ENTERED, values)).rowcount == 1
 
 
 async def by_others(conn: Connection, workspace: WorkspaceId, limit: int) -> Sequence[tuple[datetime, str | None]]:

@@ -93,9 +93,9 @@ async def _record(
     await audit.record(conn, actor, "workspace.visit", workspace)
 
 
-async def has_entered(pool: Pool, secret: str, to: Destination) -> bool:
-    """Whether a browser's visit to the workspace's own origin still holds, as far as its session exists."""
-    return await read(pool, lambda conn: visits.session_of(conn, hash_of(secret), to)) is not None
+async def has_entered(pool: Pool, config: AccountConfig, secret: str, to: Destination) -> bool:
+    """Whether a browser's visit to the workspace's own origin still holds: the gate lets it pass while it runs."""
+    return await read(pool, lambda conn: visits.has_entered(conn, hash_of(secret), to, idle_of(config)))
 
 
 async def found(pool: Pool, actor: Actor, workspace: WorkspaceId) -> ShownWorkspace:

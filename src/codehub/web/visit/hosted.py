@@ -90,9 +90,10 @@ async def _enter(visit: Visit, main: str) -> Response:
 async def _visit(visit: Visit, main: str) -> Response:
     if bearer_of(visit.request) is not None:
         return await _with_a_token(visit)
+    pool, accounts = visit.context.pool, visit.context.settings.accounts
     secret = cookies.visit_of(visit.request, secure=visit.is_secure)
-    has_entered = secret is not None and await visits.has_entered(visit.context.pool, secret, visit.to)
-    runs = has_entered and await visits.is_running(visit.context.pool, visit.to.workspace)
+    has_entered = secret is not None and await visits.has_entered(pool, accounts, secret, visit.to)
+    runs = has_entered and await visits.is_running(pool, visit.to.workspace)
     if visit.sent.is_navigation:
         if not runs:
             return see_other(main + visit.main_path)
