@@ -17,7 +17,7 @@ from codehub.model.visiting import PORTS, Destination
 from codehub.model.workspace import WorkspaceId
 
 LOCAL: Final = "localhost"
-_MOST_PLACES = 5000
+_MOST_PLACES, _LONGEST_KEPT = 5000, 300  # a name has 253 characters at most
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _LABEL = re.compile(rf"(?:([1-9][0-9]{{3,4}})--)?({_UUID})")
 _AUTHORITY = re.compile(r"([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
@@ -47,10 +47,13 @@ class Hosts:
         self._is_local = configured is None
         named = (configured or LOCAL) if configured != "none" else ""
         self._host, _, self._port = named.partition(":")
+        self._main = _split(public_url.partition("://")[2])[0] if public_url is not None else None
         self._places: dict[str, Destination | Place] = {}  # of hosts that were asked for lately
 
     def place_of(self, authority: str) -> Destination | Place:
         """Whose host this is. Without a setting only names that are a workspace's are: codehub.localhost is our own."""
+        if len(authority) > _LONGEST_KEPT:
+            return self._place_of(authority)
         place = self._places.get(authority)
         if place is None:
             if len(self._places) >= _MOST_PLACES:
@@ -60,7 +63,7 @@ class Hosts:
 
     def _place_of(self, authority: str) -> Destination | Place:
         name = _split(authority)[0]
-        if not self._host or not name.endswith(f".{self._host}"):
+        if not self._host or not name.endswith(f".{self._host}") or name == self._main:
             return Place.MAIN
         label = name[: -len(self._host) - 1]
         found = _LABEL.fullmatch(label)
