@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -182,6 +183,23 @@ async def test_the_steady_state_asks_nobody(database: str, redis: Redis, owner: 
             answer = scene.gate.route(request(f"/w/{workspace}/{number}", headers, method="POST"))
             assert answer is first, "the same object, without waiting"
         assert scene.doors.asked == asked
+
+
+async def test_large_heads_that_differ_are_not_kept(scene: Scene, ada: Person) -> None:
+    workspace = await scene.running(ada)
+    headers = await session_headers(scene.pool, ada)
+
+    async def go(padding: str) -> None:
+        await scene.goes_in(request(f"/w/{workspace}/", {**headers, "Cookie": f"{headers['Cookie']}; x={padding}"}))
+
+    await go("")
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            await go(f"{number:060000}")
+        assert tracemalloc.get_traced_memory()[0] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_many_who_come_at_once_are_one_question(scene: Scene, ada: Person) -> None:

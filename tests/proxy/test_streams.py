@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -187,6 +188,30 @@ def _standstill(number: Callable[[], int]) -> int:
             last, since = number(), time.monotonic()
         time.sleep(0.02)
     return last
+
+
+def test_a_connection_that_waits_keeps_no_large_head() -> None:
+    def serve(peer: Peer) -> None:
+        while peer.head():
+            ok(peer)
+
+    with through(serve) as (here, _):
+
+        def ask() -> None:
+            peer = here.connect()
+            for _ in range(2):  # what was read, and what was sent on, is remembered for the next one
+                peer.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Large: %b\r\n\r\n" % (b"x" * 60_000))
+                assert peer.answer()[0] == 200
+
+        ask()
+        tracemalloc.start()
+        try:
+            for _ in range(50):
+                ask()
+            here.gate.requests.clear()
+            assert tracemalloc.get_traced_memory()[0] < 1_500_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_whoever_takes_no_answers_is_asked_no_more() -> None:

@@ -28,6 +28,7 @@ log = structlog.get_logger(__name__)
 
 _REPLAYABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
+_LARGE_HEAD_BYTES = 8192
 
 
 class Client(Connection, Visitor):
@@ -38,6 +39,7 @@ class Client(Connection, Visitor):
         "_counts",
         "_has_answered",
         "_head",
+        "_is_large",
         "_is_last",
         "_known",
         "_route",
@@ -52,6 +54,7 @@ class Client(Connection, Visitor):
         super().__init__(engine)
         self._known: dict[bytes, Fields] = {}
         self._head: RequestHead | None = None
+        self._is_large = False  # the head: it is not kept for longer than its request
         self._body: Body | None = None  # the rest of the request
         self._route: Route | None = None
         self._upstream: Upstream | None = None
@@ -131,6 +134,7 @@ class Client(Connection, Visitor):
             self._refuse(bad)
             return
         self._buffer = data[end + 4 :]
+        self._is_large = end > _LARGE_HEAD_BYTES
         self._begin(head)
 
     def _begin(self, head: RequestHead) -> None:
@@ -348,6 +352,9 @@ class Client(Connection, Visitor):
     def _next(self) -> None:
         self._state = State.HEAD
         self._head = self._body = None
+        if self._is_large:
+            del self.request
+            self._known, self._sent = {}, (None, None, b"")
         if not self._buffer and (self._engine.is_draining or self._has_ended):
             self._close()
         elif self._can_write:

@@ -26,7 +26,7 @@ from codehub.signals.subscriptions import Told
 from codehub.together import together
 from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
-from codehub.web.proxy.knocking import Knock, knock_of, signature_of
+from codehub.web.proxy.knocking import Knock, is_short, knock_of, signature_of
 from codehub.web.proxy.ports import Decision, Request, Route
 from codehub.web.proxy.visitors import Visitor, Visitors
 
@@ -105,9 +105,10 @@ class Gate:
         visitor = self.visitors.get(knock)
         if visitor is not None and visitor.is_known(trusted):
             self.status.from_memory += 1
-            self._remember(head, visitor)
+            if is_short(request):
+                self._remember(head, visitor)
             return visitor.route
-        return self._ask(head, knock)
+        return self._ask(knock)
 
     def failed(self, route: Route, request: Request) -> Decision:  # noqa: ARG002 - of every request alike
         """The API, which has a page for that; and what was known is looked at again."""
@@ -116,7 +117,7 @@ class Gate:
         self._suspect(route.workspace)
         return self._backends.route(unreachable=True)
 
-    async def _ask(self, head: tuple[object, ...], knock: Knock) -> Decision:
+    async def _ask(self, knock: Knock) -> Decision:
         answer = self._asked.get(knock)
         if answer is None:
             answer = self._asked[knock] = asyncio.get_running_loop().create_future()
@@ -131,7 +132,6 @@ class Gate:
             return self._backends.route()
         if not is_answered and visitor.confirmed_at < time.monotonic() - self.pace.trust_seconds:
             return self._backends.route()
-        self._remember(head, visitor)
         return visitor.route
 
     def _remember(self, head: tuple[object, ...], visitor: Visitor) -> None:

@@ -20,6 +20,7 @@ from codehub.web.paths import RESERVED, workspace_in
 from codehub.web.proxy.ports import Request
 
 _LONGEST_SECRET = 200
+_SHORT_BYTES = 4096
 _DECIDING = frozenset({
     b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest",
 })  # fmt: skip
@@ -87,6 +88,11 @@ def _token(authorization: str) -> str | None:
 
 
 _ID_ENDS = len(b"/w/") + 36 + 1
+
+
+def is_short(request: Request) -> bool:
+    """Whether its signature may be kept; a head can be large, and somebody may send many that differ."""
+    return sum([len(value) for name, value in request.headers if name in _DECIDING]) <= _SHORT_BYTES
 
 
 def signature_of(request: Request) -> tuple[object, ...]:
