@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { HistoryLine, Workspace } from "../src/api/types.ts";
+import { INLINE } from "../src/lib/inline.ts";
 import { localPath } from "../src/lib/localPath.ts";
 import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
 import { listed } from "../src/state/listing.ts";
@@ -99,4 +100,22 @@ test("a history is pieces of time, and says how long things usually take", () =>
   );
   assert.equal(usualSeconds(segments, "STARTING"), 3, "the attempt that failed does not count");
   assert.equal(usualSeconds(segments, "RESTORING"), null);
+});
+
+test("no memo takes long to read", () => {
+  const runs = Array.from({ length: 190 }, (_, length) => `${"`".repeat(length + 1)}a`).join("");
+  for (const memo of ["`".repeat(20_000), runs, "[".repeat(20_000), "**a ".repeat(5_000), "https://".repeat(2_500)]) {
+    const started = performance.now();
+    let rest = memo;
+    for (let match = INLINE.exec(rest); match; match = INLINE.exec(rest)) {
+      rest = rest.slice(match.index + match[0].length);
+    }
+    assert.ok(performance.now() - started < 5_000, memo.slice(0, 20));
+  }
+});
+
+test("backticks hold code", () => {
+  assert.equal(INLINE.exec("a `b` c")?.[2], "b");
+  assert.equal(INLINE.exec("``a`b``")?.[2], "a`b");
+  assert.equal(INLINE.exec("``a`")?.[2], undefined);
 });

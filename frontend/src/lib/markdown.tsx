@@ -5,9 +5,9 @@
  */
 
 import type { ReactNode } from "react";
+import { INLINE } from "./inline.ts";
 
-const INLINE =
-  /(`+)([\s\S]*?[^`])\1(?!`)|\*\*([^*]+)\*\*|__([^_]+)__|\*([^*\s][^*]*)\*|\b_([^_\s][^_]*)_\b|~~([^~]+)~~|\[([^\]]+)\]\(([^)\s]+)\)|(https?:\/\/[^\s<>()]+[^\s<>().,;:!?'"])/;
+const DEEPEST = 8; // quotes in quotes
 
 export function inline(text: string): ReactNode[] {
   const found: ReactNode[] = [];
@@ -88,11 +88,11 @@ export function blocksOf(text: string): Block[] {
   return blocks;
 }
 
-export function Markdown({ text }: { text: string }) {
-  return <div className="markdown">{blocksOf(text).map(shown)}</div>;
+export function Markdown({ text, depth = 0 }: { text: string; depth?: number }) {
+  return <div className="markdown">{blocksOf(text).map((block, key) => shown(block, key, depth))}</div>;
 }
 
-function shown(block: Block, key: number): ReactNode {
+function shown(block: Block, key: number, depth: number): ReactNode {
   switch (block.kind) {
     case "heading": {
       const Heading = `h${Math.min(6, block.level + 2)}` as "h3";
@@ -106,12 +106,12 @@ function shown(block: Block, key: number): ReactNode {
       );
     case "rule":
       return <hr key={key} />;
-    case "quote":
+    case "quote": {
+      const quoted = block.lines.map((line) => line.replace(/^\s*>\s?/, "")).join("\n");
       return (
-        <blockquote key={key}>
-          <Markdown text={block.lines.map((line) => line.replace(/^\s*>\s?/, "")).join("\n")} />
-        </blockquote>
+        <blockquote key={key}>{depth < DEEPEST ? <Markdown text={quoted} depth={depth + 1} /> : quoted}</blockquote>
       );
+    }
     case "list": {
       const List = block.level ? "ol" : "ul";
       return <List key={key}>{itemsOf(block.lines).map(item)}</List>;
