@@ -45,6 +45,19 @@ def test_a_kept_connection_that_turns_out_dead_is_tried_again_once() -> None:
             assert len(there.connections) == number
 
 
+def test_the_gate_is_asked_before_anything_is_tried_again() -> None:
+    """What it said of the first try may no longer hold: who has to leave would be forgotten inside."""
+    with through(once) as (here, there):
+        answers: list[Decision] = [here.gate.only, here.gate.only, GONE]
+        here.gate.choose = lambda _: answers.pop(0)
+        peer = here.connect()
+        peer.send(GET)
+        assert peer.answer()[0] == 200
+        peer.send(GET)
+        assert peer.answer()[0] == GONE.status
+        assert len(there.connections) == 1
+
+
 def test_what_cannot_be_sent_twice_is_not() -> None:
     with through(once) as (here, there):
         peer = here.connect()

@@ -156,12 +156,14 @@ class Client(Connection, Visitor):
         elif fields.expect and fields.expect != b"100-continue":
             self._answer(answers.BAD_EXPECT)
         else:
-            try:
-                decision = engine.gate.route(request)
-            except Exception:
-                log.exception("the gate failed")
-                decision = answers.FAILED
-            self._go(decision)
+            self._go(self._ask())
+
+    def _ask(self) -> Decision | Awaitable[Decision]:
+        try:
+            return self._engine.gate.route(self.request)
+        except Exception:
+            log.exception("the gate failed")
+            return answers.FAILED
 
     def _go(self, decision: Decision | Awaitable[Decision]) -> None:
         """At once where nothing has to be waited for."""
@@ -319,13 +321,12 @@ class Client(Connection, Visitor):
         self._answer(refusal)
 
     def lost(self) -> None:
-        route = self._route
-        assert route is not None
         self._upstream = None
         if self._is_replayable():
             self._leave_route()
             self._state = State.DECIDING
-            self._task = self._engine.loop.create_task(self._reach(route))
+            # Asked anew: on a route that somebody was shown out of meanwhile, nobody would end this.
+            self._task = self._engine.loop.create_task(self._reach(self._ask()))
         else:
             self.failed(answers.NO_ANSWER)
 
