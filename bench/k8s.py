@@ -87,15 +87,18 @@ async def wish(pool: Pool, them: list[WorkspaceId], desired: Desired) -> None:
             assert await set_desired(conn, desired, was=row, asked_by="bench")
 
 
-async def ours(pool: Pool) -> float:
+async def ours(pool: Pool) -> tuple[float, list[WorkspaceId]]:
     """Seconds from the wishes to the last committed phase."""
     started = time.perf_counter()
     them = await made(pool, MANY)
     await reached(pool, them, Phase.RUNNING)
-    took = time.perf_counter() - started
+    return time.perf_counter() - started, them
+
+
+async def deleted(pool: Pool, them: list[WorkspaceId]) -> None:
+    """Fifty archives: minutes."""
     await wish(pool, them, Desired.DELETED)
     await reached(pool, them, Phase.DELETING)
-    return took
 
 
 def peer(cluster: Lab, options: KubernetesOptions) -> float:
@@ -181,7 +184,10 @@ async def bench(folder: Path, server: S3Server) -> None:
                 mine, theirs = [], []
                 for _ in range(ROUNDS):
                     theirs.append(await asyncio.to_thread(peer, cluster, options))
-                    mine.append(await ours(pool))
+                    seconds, them = await ours(pool)
+                    mine.append(seconds)
+                    print(f"k8s-round: ours {mine[-1]:.1f} s, kubectl {theirs[-1]:.1f} s", flush=True)
+                    await deleted(pool, them)
                 report("k8s", [Figure(f"{MANY}-at-once", "s", mine, theirs)])
                 shared = {call: count for call, count in counted.items() if call.startswith(("LIST", "watch"))}
                 own = {call: round(count / LIVES, 1) for call, count in counted.items() if call not in shared}
