@@ -111,6 +111,14 @@ async def test_whoever_is_not_logged_in_is_refused(server: Server) -> None:
         assert (await client.get("/api/v1/events")).status_code == 401
 
 
+async def test_another_site_s_page_takes_none_of_ones_streams(server: Server) -> None:
+    """It could not read them, but there are only so many."""
+    headers = await session_headers(server.pool, await server.person())
+    async with httpx.AsyncClient(base_url=server.url, timeout=5) as client:
+        answer = await client.get("/api/v1/events", headers={**headers, "Sec-Fetch-Site": "same-site"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_site")
+
+
 async def test_only_so_many_streams_each(database: str, server_redis: str, redis: Redis) -> None:
     pace = Pace(streams_per_user=2)
     async with serving(database, server_redis, pace) as server, AsyncExitStack() as stack:

@@ -6,14 +6,16 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from codehub.errors import Unavailable
-from codehub.services.actors import Actor
+from codehub.services.actors import Actor, ActorKind
 from codehub.web.auth import CurrentActor
+from codehub.web.context import InContext
+from codehub.web.csrf import check_same_origin
 from codehub.web.live import Hub
 from codehub.web.stream import HEARTBEAT, Stream
 
@@ -97,7 +99,9 @@ async def _until_gone(receive: Receive, stream: Stream) -> None:
         },
     },
 )
-async def events(actor: CurrentActor, hub: Annotated[Hub, Depends(hub_of)]) -> EventStream:
+async def events(
+    actor: CurrentActor, request: Request, context: InContext, hub: Annotated[Hub, Depends(hub_of)]
+) -> EventStream:
     """What happens to your workspaces, as it happens (server-sent events).
 
     First one `workspace_updated` with each workspace you have, then a `heartbeat`: what you knew of and were not shown
@@ -107,4 +111,6 @@ async def events(actor: CurrentActor, hub: Annotated[Hub, Depends(hub_of)]) -> E
     `Last-Event-ID` is not used: whoever connects again is shown everything as it is. Several changes in quick
     succession may be one event. A connection whose other end does not read is closed.
     """
+    if actor.kind is ActorKind.USER:
+        check_same_origin(request, context.settings.accounts)  # a user has only so many
     return EventStream(hub, actor)
