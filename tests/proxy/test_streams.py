@@ -223,7 +223,8 @@ def test_whoever_takes_no_answers_is_asked_no_more() -> None:
         here.gate.choose = lambda _: GONE
         client = socket.socket()
         here.clients.append(peer := Peer(client))
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        client.settimeout(60)  # for all that is sent, while it is read
         client.connect(("127.0.0.1", here.port))
         sending = threading.Thread(target=peer.send, args=(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * many,), daemon=True)
         sending.start()
