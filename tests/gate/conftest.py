@@ -31,15 +31,18 @@ QUICK = Pace(check_seconds=0.1, again_seconds=0.1)
 
 
 class CountedDoors(Doors):
-    """The real ones, which count and can be away."""
+    """The real ones, which count, and can be away or hang."""
 
     is_away = False
+    silence: asyncio.Event | None = None
     asked = 0
 
     async def opened(self, asked: Sequence[Door]) -> Mapping[Door, Opened]:
         self.asked += 1
         if self.is_away:
             raise Unavailable("The database is away.")
+        if self.silence is not None:
+            await self.silence.wait()
         return await super().opened(asked)
 
 

@@ -17,7 +17,7 @@ from codehub.services import visits
 from codehub.services.actors import Actor, Scope
 from codehub.signals.connect import Redis
 from codehub.web.proxy.gate import Pace
-from codehub.web.proxy.ports import Refusal
+from codehub.web.proxy.ports import Refusal, Route
 from tests.accounts.people import Person, add_person, session_headers, token_headers
 from tests.db.support import change
 from tests.gate.conftest import SSE, Scene, Something, gate_over, request, session_id
@@ -310,6 +310,23 @@ async def test_without_the_database_who_is_inside_stays_and_nobody_new_comes(
         await eventually_async(lambda: _true(socket.ended == 1), "then it ends, too", 5)
         scene.doors.is_away = False
         await scene.goes_in(request(f"/w/{one}/", headers))
+
+
+async def test_who_comes_when_too_many_wait_is_answered_at_once(
+    database: str, redis: Redis, owner: Connection, pool: Pool
+) -> None:
+    async with gate_over(database, redis, owner, pool) as scene:
+        scene.doors.silence = asyncio.Event()  # the database hangs
+        knocking = [
+            asyncio.ensure_future(scene.ask(request(f"/w/{uuid4()}/", {"Cookie": f"codehub_session={number}"})))
+            for number in range(10_000)
+        ]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(2):
+            assert await scene.is_sent_to_the_api(request(f"/w/{uuid4()}/", {"Cookie": "codehub_session=one-more"}))
+        assert not any(each.done() for each in knocking)
+        scene.doors.silence.set()
+        assert all(isinstance(each, Route) and each.workspace is None for each in await asyncio.gather(*knocking))
 
 
 async def test_without_redis_looking_again_is_enough(scene: Scene, ada: Person) -> None:

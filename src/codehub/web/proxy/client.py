@@ -62,7 +62,12 @@ class Client(Connection, Visitor):
         self._counts = True  # is a sign of use
         self._has_answered = False  # something of the response was written
         self._is_last = False
-        self._sent: tuple[Fields | None, Route | None, bytes] = (None, None, b"")  # what the last request became
+        self._sent: tuple[Fields | None, Route | None, bool, bytes] = (
+            None,
+            None,
+            False,
+            b"",
+        )  # what the last request became
 
     # What the transport tells.
 
@@ -197,12 +202,13 @@ class Client(Connection, Visitor):
         if self._counts:
             route.used_at = self._engine.now()
         fields = head.fields
-        if self._sent[0] is not fields or self._sent[1] is not route:
-            self._sent = (fields, route, request_fields(fields, self.request, route))
+        was, is_upgrade = self._sent, self.request.is_upgrade
+        if was[0] is not fields or was[1] is not route or was[2] is not is_upgrade:
+            self._sent = (fields, route, is_upgrade, request_fields(fields, self.request, route))
         if not self._can_write:
             upstream.pause()
         target = sent_target(head.target, route) if route.strip else head.target
-        upstream.begin(self, b"%b %b HTTP/1.1\r\n%b" % (head.method, target, self._sent[2]))
+        upstream.begin(self, b"%b %b HTTP/1.1\r\n%b" % (head.method, target, self._sent[3]))
         if self._body is not None:
             if self._buffer:
                 data, self._buffer = self._buffer, b""
@@ -355,7 +361,7 @@ class Client(Connection, Visitor):
         self._head = self._body = None
         if self._is_large:
             del self.request
-            self._known, self._sent = {}, (None, None, b"")
+            self._known, self._sent = {}, (None, None, False, b"")
         if not self._buffer and (self._engine.is_draining or self._has_ended):
             self._close()
         elif self._can_write:

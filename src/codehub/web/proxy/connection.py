@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         engine, limits = self._engine, self._engine.limits
         self.transport = transport
         peer, name = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self._here = b"%b:%d" % (name[0].encode(), name[1]) if isinstance(name, tuple) else b"localhost"
+        self._here = _authority(name[0], name[1]) if isinstance(name, tuple) else b"localhost"
         self._address = (forwarded.address(peer[0]) if peer else None) or ""
         self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
         self._counted = None if self._is_trusted else self._address
@@ -137,3 +137,7 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
             else:
                 self.transport.pause_reading()
+
+
+def _authority(host: str, port: int) -> bytes:
+    return (f"[{host}]:{port}" if ":" in host else f"{host}:{port}").encode()

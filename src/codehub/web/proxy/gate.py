@@ -34,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 _DOORS_AT_ONCE = 1000
 _MOST_REMEMBERED = 20_000
+_MOST_WAITING = 10_000  # for an answer of the database; beyond it the API says that there is none
 _ANSWER_SECONDS = 5.0  # longer than a statement may take
 
 
@@ -119,6 +120,8 @@ class Gate:
 
     async def _ask(self, knock: Knock) -> Decision:
         answer = self._asked.get(knock)
+        if answer is None and len(self._asked) >= _MOST_WAITING:
+            return self._backends.route()
         if answer is None:
             answer = self._asked[knock] = asyncio.get_running_loop().create_future()
             self._something.set()
