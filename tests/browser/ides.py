@@ -57,14 +57,26 @@ class CodeServer:
         await self.page.keyboard.type(f"{command}\n")
 
     async def edit(self, file: str, text: str) -> None:
-        await self.page.keyboard.press("Control+p")
-        await self.page.locator(".quick-input-widget input").fill(file)
-        await expect(self.page.locator(".quick-input-list .monaco-list-row").first).to_contain_text(file)
+        await self._choose(file)
         await self.page.keyboard.press("Enter")
         await expect(self.page.locator(f".tab.active[data-resource-name='{file}']")).to_be_visible()
         await self.page.locator(".editor-instance .view-lines").first.click()
         await self.page.keyboard.type(text)
         await self.shows(text)
+
+    async def _choose(self, file: str) -> None:
+        """It looks for files once for each time that it is asked, and one that was just made may not be found yet."""
+        row = self.page.locator(".quick-input-list .monaco-list-row").first
+        for left in (5, 4, 3, 2, 1, 0):
+            await self.page.keyboard.press("Control+p")
+            await self.page.locator(".quick-input-widget input").fill(file)
+            try:
+                await expect(row).to_contain_text(file, timeout=10_000)
+                return
+            except AssertionError:
+                if not left:
+                    raise
+                await self.page.keyboard.press("Escape")
 
     async def scribble(self, text: str) -> None:
         await self.page.keyboard.press("F1")
