@@ -72,11 +72,12 @@ class CodeServer:
             await self.page.locator(".quick-input-widget input").fill(file)
             try:
                 await expect(row).to_contain_text(file, timeout=10_000)
-                return
             except AssertionError:
                 if not left:
                     raise
                 await self.page.keyboard.press("Escape")
+            else:
+                return
 
     async def scribble(self, text: str) -> None:
         await self.page.keyboard.press("F1")
