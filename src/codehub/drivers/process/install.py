@@ -37,7 +37,7 @@ _POLL_SECONDS = 0.1
 _JUPYTERLAB_DEFAULTS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 _STEPS_OF_UV = ("Resolved ", "Prepared ", "Installed ", "Bytecode compiled ")
 _BUILDING = re.compile(r"> (\S+@[0-9]\S*) (?:pre|post)?install\b")
-# What no workspace needs: assistants, binaries for other systems, sources of what was compiled.
+# What no workspace needs: Copilot, binaries for other systems, sources of what was compiled.
 _NEEDLESS = re.compile(r"/@github/copilot[^/]*$|/mxc-sdk[^/]*$|/sqlite3/deps$|/(?:win32|darwin)-[^/]*$|/\.cache$")
 
 
