@@ -16,6 +16,7 @@ from codehub.drivers.docker.options import Patience
 from codehub.model.names import instance_name, parse_archive_key, volume_name
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
+from tests.contract.s3 import silent_urls
 from tests.lab.docker import LABEL, Lab, lab
 from tests.lab.relay import Relay
 from tests.support import eventually
@@ -47,16 +48,7 @@ class DockerHarness:
     def urls(self, key: ArchiveKey) -> JobUrls:
         if parse_archive_key(key).workspace_id not in self.held:
             return self.store.job_urls(key)
-        options = {
-            "endpoint": f"http://127.0.0.1:{self.silent_port}",
-            "access_key_id": "nobody",
-            "secret_access_key": "nothing",
-            "region": "nowhere",
-            "allow_http": True,
-            "timeout_seconds": 600,
-            "retry_seconds": 600,
-        }
-        return JobUrls(f"s3://bucket/{key}", f"s3://bucket/{key}.meta", options)
+        return silent_urls(key, f"http://127.0.0.1:{self.silent_port}")
 
     async def write_home(self, workspace_id: WorkspaceId, files: Mapping[str, bytes]) -> None:
         buffer = io.BytesIO()

@@ -16,7 +16,7 @@ from codehub.drivers.kubernetes.options import Patience
 from codehub.model.names import instance_name, parse_archive_key, volume_name
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
-from tests.contract.s3 import machine_address
+from tests.contract.s3 import machine_address, silent_urls
 from tests.lab.k8s import Lab, ServerRelay, lab
 from tests.support import eventually, eventually_async
 
@@ -54,16 +54,7 @@ class KubernetesHarness:
     def urls(self, key: ArchiveKey) -> JobUrls:
         if parse_archive_key(key).workspace_id not in self.held:
             return self.store.job_urls(key)
-        options = {
-            "endpoint": f"http://{self.silent}",
-            "access_key_id": "nobody",
-            "secret_access_key": "nothing",
-            "region": "nowhere",
-            "allow_http": True,
-            "timeout_seconds": 600,
-            "retry_seconds": 600,
-        }
-        return JobUrls(f"s3://bucket/{key}", f"s3://bucket/{key}.meta", options)
+        return silent_urls(key, f"http://{self.silent}")
 
     async def home(self, workspace_id: WorkspaceId) -> Path:
         claim = volume_name(workspace_id)

@@ -22,8 +22,9 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from codehub.drivers.archives import S3Options
+from codehub.drivers.archives import JobUrls, S3Options
 from codehub.embedded import guard
+from codehub.model.workspace import ArchiveKey
 from tests.support import eventually, missing
 
 ACCESS_KEY = "codehub-test"
@@ -35,16 +36,30 @@ GRPC = 10000  # each of its servers also takes the port this much higher
 _lent: set[int] = set()
 
 
+def silent_urls(key: ArchiveKey, endpoint: str) -> JobUrls:
+    """An archive in a store that takes connections and says nothing: a job that is given them waits."""
+    options = {
+        "endpoint": endpoint,
+        "access_key_id": "nobody",
+        "secret_access_key": "nothing",
+        "region": "nowhere",
+        "allow_http": True,
+        "timeout_seconds": 600,
+        "retry_seconds": 600,
+    }
+    return JobUrls(f"s3://bucket/{key}", f"s3://bucket/{key}.meta", options)
+
+
 def free_port() -> int:
-    """A loopback port that is free, and whose gRPC sibling is free too."""
+    """A port that is free on every address of this machine, and whose gRPC sibling is free too."""
     while True:
         with socket.socket() as low, socket.socket() as high:
-            low.bind(("127.0.0.1", 0))
+            low.bind(("0.0.0.0", 0))
             port = int(low.getsockname()[1])
             if port in _lent or port + GRPC > 65535:
                 continue
             try:
-                high.bind(("127.0.0.1", port + GRPC))
+                high.bind(("0.0.0.0", port + GRPC))
             except OSError:
                 continue
         _lent.add(port)

@@ -112,6 +112,21 @@ export function Waiting() {
   );
 }
 
+/** Through a list page by page; `cursors` are those of the pages that were turned. */
+export function Pager(props: { cursors: string[]; next: string | null | undefined; turn: (to: string[]) => void }) {
+  const { cursors, next, turn } = props;
+  return (
+    <div className="verb-row pager">
+      <Button disabled={!cursors.length} onClick={() => turn(cursors.slice(0, -1))}>
+        {t("app.newer")}
+      </Button>
+      <Button disabled={!next} onClick={() => next && turn([...cursors, next])}>
+        {t("app.older")}
+      </Button>
+    </div>
+  );
+}
+
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">

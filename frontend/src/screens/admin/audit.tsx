@@ -7,7 +7,7 @@ import { dateTime } from "../../lib/format.ts";
 import { useLoaded } from "../../lib/hooks.ts";
 import { known, t } from "../../lib/language.ts";
 import { Link } from "../../lib/router.tsx";
-import { Button, Problem, Waiting } from "../../ui/parts.tsx";
+import { Pager, Problem, Waiting } from "../../ui/parts.tsx";
 
 export function Audit() {
   const [cursors, setCursors] = useState<string[]>([]);
@@ -47,14 +47,7 @@ export function Audit() {
           </tbody>
         </table>
       </div>
-      <div className="verb-row pager">
-        <Button disabled={!cursors.length} onClick={() => setCursors(cursors.slice(0, -1))}>
-          {t("app.newer")}
-        </Button>
-        <Button disabled={!next} onClick={() => next && setCursors([...cursors, next])}>
-          {t("app.older")}
-        </Button>
-      </div>
+      <Pager cursors={cursors} next={next} turn={setCursors} />
     </>
   );
 }

@@ -9,7 +9,7 @@ import { t } from "../../lib/language.ts";
 import { phaseWord } from "../../lib/phrases.ts";
 import { Link } from "../../lib/router.tsx";
 import { Icon } from "../../ui/icons.tsx";
-import { Badge, Button, Empty, Problem, Waiting } from "../../ui/parts.tsx";
+import { Badge, Empty, Pager, Problem, Waiting } from "../../ui/parts.tsx";
 import { Recovery } from "../workspace/recovery.tsx";
 
 const PHASES: Phase[] = ["RUNNING", "STANDBY", "ARCHIVED", "PENDING", "ERROR"];
@@ -65,16 +65,7 @@ export function Everybodys() {
       {!found.data && !found.error && <Waiting />}
       {found.data && !found.data.items.length && <Empty title={t("list.none")} />}
       {found.data && found.data.items.length > 0 && <Table items={found.data.items} />}
-      {(next || cursors.length > 0) && (
-        <div className="verb-row pager">
-          <Button disabled={!cursors.length} onClick={() => setCursors(cursors.slice(0, -1))}>
-            {t("app.newer")}
-          </Button>
-          <Button disabled={!next} onClick={() => next && setCursors([...cursors, next])}>
-            {t("app.older")}
-          </Button>
-        </div>
-      )}
+      {(next || cursors.length > 0) && <Pager cursors={cursors} next={next} turn={setCursors} />}
     </>
   );
 }
