@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from codehub.config import Settings
 from codehub.errors import Unavailable
 from codehub.metrics import Metrics
 from codehub.web import health
 from codehub.web.app import create_app
+from codehub.web.context import Context
+from tests.api.conftest import context
 from tests.support import eventually_async
+
+__all__ = ["context"]
 
 
 async def up() -> None:
@@ -191,3 +197,50 @@ async def test_everybody_shares_one_look(client: httpx.AsyncClient, checks: dict
     checks["redis"] = counted
     await asyncio.gather(*(client.get(path) for path in ("/readyz", "/", "/metrics") * 10))
     assert looks == 1
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "networks", "is_told"),
+    [
+        ("127.0.0.1", None, "", True),
+        ("::1", None, "", True),
+        ("192.0.2.7", None, "", False),
+        ("192.0.2.7", "127.0.0.1", "", False),  # it says so itself
+        ("10.0.0.1", "127.0.0.1", "", True),  # a trusted proxy says so
+        ("10.0.0.1", "192.0.2.7", "", False),
+        ("10.0.0.1", "127.0.0.1, 192.0.2.7", "", False),
+        (None, "192.0.2.7", "", False),  # our own proxy, over its socket
+        (None, "127.0.0.1", "", True),
+        (None, None, "", False),
+        ("192.0.2.7", None, "192.0.2.0/24", True),
+        ("127.0.0.1", None, "192.0.2.0/24", False),
+    ],
+)
+async def test_details_are_told_to_the_networks_that_a_setting_names(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    peer: str | None,
+    forwarded: str | None,
+    networks: str,
+    is_told: bool,
+) -> None:
+    monkeypatch.setenv("CODEHUB_HEALTH_NETWORKS", networks)
+    monkeypatch.setenv("CODEHUB_TRUSTED_PROXIES", "10.0.0.0/8")
+    asked = Context(Settings.load(), context.pool, context.redis, context.images, context.default_backend)
+    app = create_app({"postgresql": down}, Metrics(), lambda: {"process": ["In a sandbox."]}, asked)
+
+    async def from_there(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "client": (peer, 1234) if peer else None}, receive, send)
+
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(from_there), base_url="http://test") as client:
+        ready = await client.get("/readyz", headers=headers)
+        metrics = await client.get("/metrics", headers=headers)
+    assert ready.status_code == 503, "everybody may know that"
+    assert ready.json()["status"] == "not ready"
+    if is_told:
+        assert ready.json()["dependencies"]["postgresql"]["detail"] == "It does not answer. Start it."
+        assert "codehub_dependency_up" in metrics.text
+    else:
+        assert ready.json() == {"status": "not ready", "dependencies": {}}
+        assert (metrics.status_code, metrics.json()["error"]["code"]) == (403, "not_allowed")

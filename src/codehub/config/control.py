@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from codehub.config.values import Count, Group, Interval, Rate, Seconds, Ttl
+from codehub.config.values import Count, Group, Interval, Networks, Rate, Seconds, Ttl
 from codehub.model.workspace import Operation
 
 
@@ -23,6 +23,12 @@ class ServerConfig(Group):
         validation_alias="CODEHUB_HEALTH_PORT",
         description="Port on which a process that serves no people (`codehub coordinator`) answers `/healthz`, "
         "`/readyz` and `/metrics`. Default: none.",
+    )
+    health_networks: Networks = Field(
+        ("127.0.0.0/8", "::1/128"),
+        validation_alias="CODEHUB_HEALTH_NETWORKS",
+        description="Networks, separated by commas, from which `/metrics` and the details in `/readyz` may be read at "
+        "the public port and the API's; everybody else is told whether all is well. Default: this machine.",
     )
     data_dir: Path | None = Field(
         None,

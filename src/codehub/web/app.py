@@ -1,5 +1,6 @@
 """The HTTP application: /healthz (alive), /readyz (dependencies, and how workspaces are kept apart), /metrics.
 
+At the public port the last two are for the networks of CODEHUB_HEALTH_NETWORKS; others learn whether all is well.
 The API is in web/api, the dashboard in web/dashboard, errors as answers in web/errors.py.
 """
 
@@ -13,16 +14,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from codehub import __version__
+from codehub.errors import NotAllowed
 from codehub.metrics import Metrics
 from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
 from codehub.tracing import Span, span
-from codehub.web import errors, request_ids
+from codehub.web import csrf, errors, request_ids
 from codehub.web.api import admin, answers, events, figures, health, images, oidc, session, tokens, users, workspaces
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.dashboard import pages
-from codehub.web.forwarded import Networks, networks
+from codehub.web.forwarded import Networks, is_trusted, networks
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, Looks
 from codehub.web.visit import routes as visiting
@@ -95,17 +97,30 @@ async def readyz(request: Request) -> JSONResponse:
     """Ready: every dependency answers; 503 and the reason when one does not. One that answers may have a warning."""
     states = await _look(request)
     ready = all(state.up for state in states.values())
+    status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
+    word = "ready" if ready else "not ready"
+    if not _is_told_details(request):
+        return JSONResponse({"status": word, "dependencies": {}}, status)
     dependencies = {
         name: {"state": "up" if state.up else "down"} | ({"detail": state.detail} if state.detail else {})
         for name, state in states.items()
     }
     body = {
-        "status": "ready" if ready else "not ready",
+        "status": word,
         "version": __version__,
         "dependencies": dependencies,
         "isolation": {name: list(lines) for name, lines in request.app.state.isolation().items()} | _browser(request),
     }
-    return JSONResponse(body, HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+    return JSONResponse(body, status)
+
+
+def _is_told_details(request: Request) -> bool:
+    """What is wrong here, and what this is made of, is not for everybody who finds the public port."""
+    context: Context | None = request.app.state.context
+    if context is None:
+        return True  # a port of its own, which serves nobody else
+    address = csrf.client_address(request, context.settings.accounts)
+    return is_trusted(address, networks(context.settings.server.health_networks))
 
 
 def _browser(request: Request) -> dict[str, list[str]]:
@@ -116,6 +131,8 @@ def _browser(request: Request) -> dict[str, list[str]]:
 
 async def metrics_page(request: Request) -> Response:
     """Everything Prometheus asks for."""
+    if not _is_told_details(request):
+        raise NotAllowed("Metrics are not shown to this address.", "CODEHUB_HEALTH_NETWORKS says who may read them.")
     await _look(request)
     metrics: Metrics = request.app.state.metrics
     return Response(metrics.exposition(), media_type=metrics.content_type)

@@ -20,7 +20,7 @@ def server(url: str) -> list[Finding]:
             told, date = client.readiness()
     except ApiError as error:
         return [failed(codes.SERVER, error.message, "Start it, or correct the address.")]
-    found = [_version(url, str(told.get("version", "?")))]
+    found = [_version(url, str(told["version"])) if "version" in told else _without_details(url, str(told["status"]))]
     if date is not None:
         found.append(skew(date, datetime.now(UTC), "the server"))
     for name, state in told["dependencies"].items():
@@ -38,6 +38,13 @@ def _version(url: str, theirs: str) -> Finding:
     if theirs == __version__:
         return ok(SERVER, f"{url} runs CodeHub {theirs}")
     return warning(codes.VERSION, f"{url} runs CodeHub {theirs}, and this is {__version__}.", "Use the same version.")
+
+
+def _without_details(url: str, status: str) -> Finding:
+    """It tells its details to some networks only, and this machine is in none of them."""
+    if status == "ready":
+        return ok(SERVER, f"{url} is ready")
+    return failed(codes.SERVER, f"{url} is {status}.", "Ask on its own machine, or see CODEHUB_HEALTH_NETWORKS there.")
 
 
 def login(url: str, token: str | None) -> Finding:
