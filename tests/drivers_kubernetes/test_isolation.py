@@ -57,11 +57,12 @@ class Probed:
         return list(self._pods)
 
 
-def isolation(cluster: Cluster, *, required: bool) -> Isolation:
+def isolation(cluster: Cluster, *, required: bool, control_namespace: str | None = "codehub") -> Isolation:
     async def no_rules() -> list[dict[str, Any]]:
         return []
 
-    return Isolation(cluster, options(require_isolation=required), no_rules)
+    given = options(namespace="homes", require_isolation=required, control_namespace=control_namespace)
+    return Isolation(cluster, given, no_rules)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,13 @@ async def test_a_network_that_blocks_what_it_should_is_believed() -> None:
         assert not any(sentence.startswith("WARNING") for sentence in strict.sentences())
     assert not probed.left
     assert len(probed.policies) == 3
+
+
+async def test_that_nobody_may_dial_workspaces_is_said() -> None:
+    async with server(Probed(REACHED, BLOCKED).answer) as (cluster, _):
+        outside = isolation(cluster, required=True, control_namespace=None)
+        await outside.ensure()
+        assert "the proxy cannot reach workspaces" in outside.sentences()[-1]
 
 
 async def test_a_policy_that_somebody_removed_is_put_back() -> None:

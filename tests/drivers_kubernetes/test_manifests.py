@@ -59,7 +59,8 @@ PLACED = options(
     requested_memory=8 << 30,
 )
 JOB = m.job_pod(options(), WORKSPACE, "volume-uid", op_id=OP, gate="ws-gate")
-NEAR = policies.store_rules("10.0.0.9", 9000, ["10.0.0.9"])
+INSIDE = options(namespace="codehub-workspaces", control_namespace="codehub")
+NEAR = policies.store_rules(options(), "10.0.0.9", 9000, ["10.0.0.9"])
 CASES: dict[str, object] = {
     "claim": m.claim(options(), WORKSPACE, Incarnation("incarnation")),
     "claim-placed": m.claim(PLACED, WORKSPACE, Incarnation("incarnation")),
@@ -71,14 +72,14 @@ CASES: dict[str, object] = {
     "gate": m.gate(made(workspace(options(), Resources()))),
     "gate-job": m.gate(made(JOB), b'{"verb": "archive"}'),
     "probe": m.probe_pod(options(), "probe-1", m.PROBE, ["true"]),
-    "policies": policies.policies(options(), "10.96.0.1", NEAR),
+    "policies": policies.policies(INSIDE, "10.96.0.1", NEAR),
     "policies-closed": policies.policies(
-        options(outbound=Outbound.NONE), "10.96.0.1", policies.store_rules(None, 443, ())
+        options(outbound=Outbound.NONE), "10.96.0.1", policies.store_rules(options(), None, 443, ())
     ),
     "policies-but": policies.policies(
         options(allow=("10.1.0.0/16", "169.254.0.0/15"), deny=("203.0.113.0/24",), callers=("192.0.2.0/24",)),
         "8.8.4.4",
-        policies.store_rules("minio.storage.svc", 9000, ["10.96.7.7"]),
+        policies.store_rules(INSIDE, "minio.storage.svc", 9000, ["10.96.7.7"]),
     ),
 }
 

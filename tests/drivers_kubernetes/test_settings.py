@@ -35,6 +35,8 @@ def test_every_setting_reaches_the_manifests(monkeypatch: pytest.MonkeyPatch, tm
         K8S_TOLERATIONS="only=workspaces:NoSchedule,spot",
         K8S_PULL_SECRETS="registry",
         K8S_PULL="false",
+        K8S_CONTROL_NAMESPACE="codehub",
+        K8S_STORE_PODS="app=minio,tier=store",
     )
     options = kubernetes_options(given, tmp_path)
     claim = m.claim(options, WORKSPACE, Incarnation("i"))["spec"]
@@ -46,6 +48,7 @@ def test_every_setting_reaches_the_manifests(monkeypatch: pytest.MonkeyPatch, tm
     pod = m.workspace_pod(
         options, WORKSPACE, "v", op_id=OP, image=WorkspaceImage("i"), gate="g", resources=Resources(), make_owner=False
     )["spec"]
+    assert (options.control_namespace, options.store_pods) == ("codehub", {"app": "minio", "tier": "store"})
     assert pod["nodeSelector"] == {"pool": "workspaces", "kubernetes.io/arch": "amd64"}
     assert pod["tolerations"] == [
         {"key": "only", "operator": "Equal", "value": "workspaces", "effect": "NoSchedule"},
@@ -65,6 +68,8 @@ def test_every_setting_reaches_the_manifests(monkeypatch: pytest.MonkeyPatch, tm
         ("K8S_NODE_SELECTOR", "pool"),
         ("K8S_TOLERATIONS", "a=b:Never"),
         ("K8S_PULL_SECRETS", "A!"),
+        ("K8S_CONTROL_NAMESPACE", "Not A Name"),
+        ("K8S_STORE_PODS", "minio"),
         ("K8S_ACCESS_MODE", "ReadOnlyMany"),
         ("K8S_ALLOW", "10.0.0.1/8"),
     ],

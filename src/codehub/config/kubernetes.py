@@ -35,6 +35,10 @@ def _pairs(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _labels(pairs: tuple[str, ...]) -> dict[str, str]:
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
 def _tolerations(words: tuple[str, ...]) -> tuple[str, ...]:
     if not all(_TOLERATION.fullmatch(word) for word in words):
         raise ValueError("must be taints as key=value:NoSchedule, key:NoExecute or key, separated by commas")
@@ -112,10 +116,22 @@ class KubernetesConfig(Group):
         description="Private networks that they may reach all the same, as `10.1.0.0/16,…`.",
     )
     deny: Networks = Field((), validation_alias="K8S_DENY", description="Further networks that they may not reach.")
+    control_namespace: Annotated[str, AfterValidator(_namespace)] | None = Field(
+        None,
+        validation_alias="K8S_CONTROL_NAMESPACE",
+        description="The namespace of CodeHub's own pods, which alone may dial workspaces. Default: that of the pod "
+        "that CodeHub runs in.",
+    )
     callers: Networks = Field(
         (),
         validation_alias="K8S_CALLERS",
         description="Networks that CodeHub's proxy dials workspaces from, where it runs outside the cluster.",
+    )
+    store_pods: Annotated[Words, AfterValidator(_pairs)] = Field(
+        (),
+        validation_alias="K8S_STORE_PODS",
+        description="Labels of the store's pods, `key=value,…`, where `S3_ENDPOINT` is a service of the cluster. "
+        "Default: all pods of its namespace.",
     )
     require_isolation: bool = Field(
         True,
@@ -125,7 +141,11 @@ class KubernetesConfig(Group):
 
     @property
     def node_labels(self) -> dict[str, str]:
-        return {key: value for key, _, value in (word.partition("=") for word in self.node_selector)}
+        return _labels(self.node_selector)
+
+    @property
+    def store_labels(self) -> dict[str, str]:
+        return _labels(self.store_pods)
 
     @property
     def taints(self) -> list[tuple[str, str | None, str | None]]:

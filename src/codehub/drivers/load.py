@@ -166,7 +166,9 @@ def kubernetes_options(settings: Settings, data_dir: Path) -> KubernetesOptions:
         outbound=Outbound(given.outbound),
         allow=given.allow,
         deny=given.deny,
+        control_namespace=given.control_namespace,
         callers=given.callers,
+        store_pods=given.store_labels,
         require_isolation=given.require_isolation,
     )
 

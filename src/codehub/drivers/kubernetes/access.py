@@ -41,6 +41,7 @@ class Access:
     tls: ssl.SSLContext
     token: Token
     namespace: str | None = None
+    own_namespace: str | None = None  # that of the pod which we are, if it is one of this cluster
     server_name: str | None = None  # in its certificate, where that is another one
 
 
@@ -60,12 +61,14 @@ def pod_access(folder: Path, environment: Mapping[str, str]) -> Access:
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise SettingsError("KUBERNETES_SERVICE_HOST is not set, though this is a pod with a service account.")
-    namespace = folder / "namespace"
+    file = folder / "namespace"
+    namespace = file.read_text().strip() if file.exists() else None
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         tls=ssl.create_default_context(cafile=str(folder / "ca.crt")),
         token=_from_file(folder / "token"),
-        namespace=namespace.read_text().strip() if namespace.exists() else None,
+        namespace=namespace,
+        own_namespace=namespace,
     )
 
 

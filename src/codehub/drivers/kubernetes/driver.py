@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -9,7 +10,7 @@ from uuid import UUID
 from codehub.drivers.base import Backend
 from codehub.drivers.docker.reach import addresses_of
 from codehub.drivers.kubernetes import manifests as m
-from codehub.drivers.kubernetes.access import find_access
+from codehub.drivers.kubernetes.access import Access, find_access
 from codehub.drivers.kubernetes.api import Cluster
 from codehub.drivers.kubernetes.instances import KubernetesInstances
 from codehub.drivers.kubernetes.isolation import Isolation
@@ -28,6 +29,15 @@ OLDEST = (1, 20)
 _NOBODY = archive_key(WorkspaceId(UUID(int=0)), OpId(UUID(int=0)))
 
 
+def placed(options: KubernetesOptions, access: Access) -> KubernetesOptions:
+    """The same, with the namespaces that it leaves open: of workspaces, and of our own pods if there are any."""
+    return replace(
+        options,
+        namespace=options.namespace or access.namespace or "default",
+        control_namespace=options.control_namespace or access.own_namespace,
+    )
+
+
 class KubernetesDriver:
     """One namespace of a cluster, and the archive store that its jobs use. Nothing is contacted before the first call.
 
@@ -37,8 +47,8 @@ class KubernetesDriver:
     def __init__(self, options: KubernetesOptions, urls_of: UrlsOf) -> None:
         access = find_access(options.kubeconfig, options.context)
         self._urls_of = urls_of
-        namespace = options.namespace or access.namespace or "default"
-        self.cluster = Cluster(access, namespace, options.patience)
+        self._options = options = placed(options, access)
+        self.cluster = Cluster(access, str(options.namespace), options.patience)
         self._watch = PodWatch(self.cluster, m.selector(options.installation))
         self._isolation = Isolation(self.cluster, options, self._store_rules)
         self.volumes = KubernetesVolumes(self.cluster, options)
@@ -75,7 +85,7 @@ class KubernetesDriver:
         store = (await asyncio.to_thread(self._urls_of, _NOBODY)).store
         endpoint = urlsplit(str(store.get("endpoint") or ""))
         if endpoint.hostname is None:
-            return store_rules(None, 443, ())
+            return store_rules(self._options, None, 443, ())
         port = endpoint.port or (80 if endpoint.scheme == "http" else 443)
         addresses = sorted(map(str, await addresses_of(endpoint.hostname, port)))
         if any(ip_address(address).is_loopback for address in addresses):
@@ -83,4 +93,4 @@ class KubernetesDriver:
                 f"Pods cannot reach the archive store {endpoint.geturl()}: it is on this machine's loopback.",
                 "Name it in S3_ENDPOINT by an address that the cluster reaches.",
             )
-        return store_rules(endpoint.hostname, port, addresses)
+        return store_rules(self._options, endpoint.hostname, port, addresses)

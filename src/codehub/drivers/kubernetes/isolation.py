@@ -90,10 +90,16 @@ class Isolation:
         if self._enforced is None:
             return ["WARNING: whether the cluster's network keeps workspaces apart is not known yet."]
         if self._enforced is Enforced.YES:
-            return [
+            said = [
                 "Network policies keep workspaces from each other, the control plane, the API server and metadata.",
                 "Pods have no service-account token, no privileges and no capabilities.",
             ]
+            if not p.dialled_from(self._options):
+                said.append(
+                    "WARNING: the proxy cannot reach workspaces: CodeHub is no pod of this cluster. Name in K8S_CALLERS"
+                    " where it dials from, or in K8S_CONTROL_NAMESPACE where its pods are."
+                )
+            return said
         fact = (
             "the cluster's network does not enforce network policies"
             if self._enforced is Enforced.NO

@@ -55,7 +55,9 @@ class KubernetesOptions:
     outbound: Outbound = Outbound.INTERNET
     allow: tuple[str, ...] = ()  # private networks that workspaces may reach all the same, as CIDR
     deny: tuple[str, ...] = ()  # further networks that they may not
+    control_namespace: str | None = None  # where our own pods are; None: where we run, if that is a pod of the cluster
     callers: tuple[str, ...] = ()  # networks that proxies outside the cluster dial from
+    store_pods: Mapping[str, str] = field(default_factory=dict)  # labels of the pods behind a store that is a service
     require_isolation: bool = True  # without it nothing is refused, only reported
     tmp_bytes: int = 1 << 30
     patience: Patience = field(default_factory=Patience)
