@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from codehub.drivers.kubernetes import manifests as m
 from codehub.model.workspace import InstanceBackend, StorageBackend
@@ -41,10 +42,19 @@ class Pods:
         }
 
     def left_over(self) -> list[str]:
+        return [one["metadata"]["name"] for one in self._objects()]
+
+    def kinds(self) -> set[str]:
+        """What there is of workspaces."""
+        return {one["kind"] for one in self._objects()}
+
+    def policies(self) -> list[dict[str, Any]]:
+        return list(self.lab.get(self.namespace, "networkpolicies"))
+
+    def _objects(self) -> list[dict[str, Any]]:
         pods = [one for one in self.lab.get(self.namespace, "pods") if one["metadata"]["labels"].get(m.WORKSPACE)]
-        claims = self.lab.get(self.namespace, "pvc")
         secrets = [one for one in self.lab.get(self.namespace, "secrets") if one["type"] == "Opaque"]
-        return [one["metadata"]["name"] for one in (*pods, *claims, *secrets)]
+        return [*pods, *self.lab.get(self.namespace, "pvc"), *secrets]
 
     def pod(self) -> dict[str, dict[str, str]] | None:
         """The one workspace that runs here."""

@@ -10,19 +10,15 @@ import yaml
 
 from codehub.drivers.kubernetes import KubernetesDriver
 from codehub.model.workspace import OpId
+from tests.k8s.account import account
 from tests.k8s.driver import Case, urls
 from tests.lab.k8s import Lab
 from tests.support import eventually
 
-ROLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
-
 
 @contextmanager
-def account(lab: Lab, folder: Path, namespace: str) -> Iterator[Path]:
-    """A kubeconfig of the service account `codehub`, which lives in a namespace of its own."""
-    with lab.namespace() as home:
-        role = ROLE.read_text().replace("namespace: codehub-workspaces", f"namespace: {namespace}")
-        lab.run("apply", "-f", "-", given=role.replace("namespace: codehub}", f"namespace: {home}}}"))
+def kubeconfig_of_account(lab: Lab, folder: Path, namespace: str) -> Iterator[Path]:
+    with account(lab, namespace) as home:
         eventually(lambda: bool(lab.get(home, "serviceaccount", "codehub").get("secrets")), "the account has a token")
         secret = lab.get(home, "serviceaccount", "codehub")["secrets"][0]["name"]
         config = yaml.safe_load(lab.kubeconfig.read_text())
@@ -35,7 +31,7 @@ def account(lab: Lab, folder: Path, namespace: str) -> Iterator[Path]:
 
 
 async def test_the_role_is_enough(lab: Lab, tmp_path: Path) -> None:
-    with lab.namespace() as namespace, account(lab, tmp_path, namespace) as kubeconfig:
+    with lab.namespace() as namespace, kubeconfig_of_account(lab, tmp_path, namespace) as kubeconfig:
         driver = KubernetesDriver(lab.options(namespace=namespace, kubeconfig=kubeconfig), urls)
         try:
             await driver.prepare()
@@ -67,7 +63,7 @@ FORBIDDEN = (
 
 
 def test_the_role_is_no_more(lab: Lab, tmp_path: Path) -> None:
-    with lab.namespace() as namespace, account(lab, tmp_path, namespace) as kubeconfig:
+    with lab.namespace() as namespace, kubeconfig_of_account(lab, tmp_path, namespace) as kubeconfig:
         for words in FORBIDDEN:
             asked = ["auth", "can-i", *words, "-n", namespace, f"--kubeconfig={kubeconfig}"]
             assert lab.run(*asked, check=False).strip() == "no", words
