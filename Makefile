@@ -70,7 +70,7 @@ up: setup dashboard
 # Two workers, because half of the tests wait and the other half count; WORKERS=0 for one process and its debugger.
 WORKERS ?= 2
 test: setup dashboard
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadscope $(ARGS)
 
 # Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh
 test-k8s: setup

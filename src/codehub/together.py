@@ -7,7 +7,7 @@ again until it has ended.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 AGAIN_SECONDS = 1.0
@@ -19,15 +19,15 @@ async def together(works: Mapping[str, Coroutine[Any, Any, None]]) -> None:
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        await _ended(tasks)
+        await ended(tasks)
         errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
     if errors:
         raise BaseExceptionGroup("tasks that belong together failed", errors)
 
 
-async def _ended(tasks: list[asyncio.Task[None]]) -> None:
-    """However often they must be told; being cancelled meanwhile hurries it, and is passed on."""
-    cancelled = False
+async def ended(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """None lives on, however often they must be told; being cancelled meanwhile hurries it, and is passed on."""
+    cancelled, tasks = False, list(tasks)
     while living := [task for task in tasks if not task.done()]:
         for task in living:
             task.cancel()

@@ -48,6 +48,7 @@ class Site:
     database: str
     pool: Pool
     loop: asyncio.AbstractEventLoop
+    said: io.StringIO  # what it logged
     people: dict[str, Person] = field(default_factory=dict)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -68,16 +69,17 @@ class Site:
 @contextmanager
 def running_site(database: str, redis: str) -> Iterator[Site]:
     started: Future[tuple[Site, asyncio.Event]] = Future()
+    said = io.StringIO()
 
     def live() -> None:
         try:
-            asyncio.run(_live(database, redis, started))
+            asyncio.run(_live(database, redis, said, started))
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             if not started.done():
                 started.set_exception(error)
 
     logging = structlog.get_config()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))  # not among what commands print
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(said))  # not among what commands print
     thread = threading.Thread(target=live, name="site")
     thread.start()
     try:
@@ -92,7 +94,9 @@ def running_site(database: str, redis: str) -> Iterator[Site]:
         structlog.configure(**logging)
 
 
-async def _live(database: str, redis_url: str, started: "Future[tuple[Site, asyncio.Event]]") -> None:
+async def _live(
+    database: str, redis_url: str, said: io.StringIO, started: "Future[tuple[Site, asyncio.Event]]"
+) -> None:
     settings, world, over = Settings.load(), MemoryWorld(), asyncio.Event()
     quick = settings.coordinator.model_copy(update={"idle_interval": 0.2, "active_interval": 0.05})
     settings = settings.model_copy(update={"coordinator": quick})
@@ -105,11 +109,13 @@ async def _live(database: str, redis_url: str, started: "Future[tuple[Site, asyn
         context = Context(settings, pool, redis, lambda: IMAGES, InstanceBackend.PROCESS)
         app = application({"coordinator": coordinator.check}, context)
         with contextlib.closing(listen("127.0.0.1", 0)) as listener:
-            site = Site(url_of(listener).rstrip("/"), world, database, pool, asyncio.get_running_loop())
+            site = Site(url_of(listener).rstrip("/"), world, database, pool, asyncio.get_running_loop(), said)
             for name, role in (("ada", UserRole.USER), ("root", UserRole.ADMIN)):
                 site.people[name] = await add_person(pool, name, role)
                 await set_password(pool, site.people[name], PASSWORD)
             parts = [asyncio.create_task(serve_with_events(app, listener)), asyncio.create_task(coordinator.run())]
+            for part in parts:
+                part.add_done_callback(lambda ended: print("ended:", ended, file=said))
             started.set_result((site, over))
             await over.wait()
             for part in parts:
@@ -141,11 +147,15 @@ class Input(io.StringIO):
 
 @dataclass
 class Shell:
-    """Commands as a person runs them, in this process: each begins with the arguments and the environment alone."""
+    """Commands as a person runs them, in this process: each begins with the arguments and the environment alone.
+
+    None waits for ever: a person would press Ctrl-C, and a test that cannot end tells nobody why.
+    """
 
     monkeypatch: pytest.MonkeyPatch
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    site: Site | None = None  # whose log is shown where a command fails
 
     def __call__(self, *arguments: str, given: str = "", **environment: str) -> Done:
         out, err = io.StringIO(), io.StringIO()
@@ -155,7 +165,8 @@ class Shell:
             here.setenv("XDG_CONFIG_HOME", str(self.home))
             for name, value in {**self.environment, **environment}.items():
                 here.setenv(name, value)
-            here.setattr(sys, "argv", ["codehub", *arguments])
+            patience = [] if "--wait" not in arguments or "--timeout" in arguments else ["--timeout", "60"]
+            here.setattr(sys, "argv", ["codehub", *arguments, *patience])
             here.setattr(sys, "stdin", Input(given))
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
                 main()
@@ -164,5 +175,5 @@ class Shell:
 
     def ok(self, *arguments: str, given: str = "", **environment: str) -> Done:
         done = self(*arguments, given=given, **environment)
-        assert done.code == 0, done
+        assert done.code == 0, f"{done}\n{self.site.said.getvalue() if self.site else ''}"
         return done

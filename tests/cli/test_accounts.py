@@ -32,7 +32,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 @pytest.fixture
 def root(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """An administrator's."""
-    return Shell(monkeypatch, tmp_path, {"CODEHUB_URL": site.url, "CODEHUB_TOKEN": site.token("root")})
+    return Shell(monkeypatch, tmp_path, {"CODEHUB_URL": site.url, "CODEHUB_TOKEN": site.token("root")}, site)
 
 
 def login(shell: Shell, site: Site, *more: str) -> None:

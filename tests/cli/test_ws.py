@@ -21,7 +21,7 @@ def site(databases: Databases, migrated_template: str, server_redis: str) -> Ite
 @pytest.fixture
 def shell(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     """Logged in as ada; afterwards nothing of hers runs."""
-    shell = Shell(monkeypatch, tmp_path, {"CODEHUB_URL": site.url, "CODEHUB_TOKEN": site.token()})
+    shell = Shell(monkeypatch, tmp_path, {"CODEHUB_URL": site.url, "CODEHUB_TOKEN": site.token()}, site)
     yield shell
     for one in listed(shell):
         shell.ok("ws", "delete", one["id"], "--purge", "--yes", "--wait", "--json")

@@ -17,6 +17,7 @@ from codehub.errors import DriverError
 from codehub.model.failure import Fault
 from codehub.model.observation import ArchiveSeen, VolumeSeen
 from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, WorkspaceId
+from codehub.together import ended
 
 log = structlog.get_logger(__name__)
 
@@ -60,21 +61,19 @@ class Errands:
         self._on_end = on_end
         self._sizes = lanes
         self._lanes: dict[tuple[str, str], asyncio.Semaphore] = {}
-        self._group: asyncio.TaskGroup | None = None
+        self._is_open = False
         self._under_way: dict[WorkspaceId, asyncio.Task[None]] = {}
         self._results: dict[WorkspaceId, Result] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Where errands run; leaving it cancels those under way, as the death of the process would."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            try:
-                yield
-            finally:
-                self._group = None
-                for task in self._under_way.values():
-                    task.cancel()
+        self._is_open = True
+        try:
+            yield
+        finally:
+            self._is_open = False
+            await ended(self._under_way.values())
 
     def busy(self) -> frozenset[WorkspaceId]:
         return frozenset(self._under_way)
@@ -98,9 +97,9 @@ class Errands:
         errand: Callable[[], Awaitable[Result]],
     ) -> None:
         """Run `errand` as soon as its lane (of a backend or the store) has room."""
-        assert self._group is not None
+        assert self._is_open
         assert workspace_id not in self._under_way
-        task = self._group.create_task(self._run(workspace_id, op_id, where, errand), name=f"errand {workspace_id}")
+        task = asyncio.create_task(self._run(workspace_id, op_id, where, errand), name=f"errand {workspace_id}")
         self._under_way[workspace_id] = task
 
     async def _run(
@@ -111,7 +110,6 @@ class Errands:
         errand: Callable[[], Awaitable[Result]],
     ) -> None:
         result: Result = DONE
-        # This task's: every line that a driver logs for it says so.
         # This task's: every line that a driver logs for it says so.
         bind_contextvars(workspace_id=str(workspace_id), op_id=str(op_id))
         try:
