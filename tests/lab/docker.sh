@@ -4,6 +4,7 @@
 #   docker.sh engine   the same without images
 #   docker.sh env      print it if everything is up; end with 1 if there is no engine, with 3 if only an image is old
 #   docker.sh ide      also build images/workspace (code-server; minutes)
+#   docker.sh image    the engine and images/codehub of this checkout; print CODEHUB_TEST_IMAGE, too
 #   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing
 #   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
 # An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
@@ -21,7 +22,7 @@ suite=trixie
 say() { echo "docker lab: $*" >&2; }
 fail() { say "$*"; exit 1; }
 answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
-hash_of() { (cd "$root" && find "$@" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12); }
+hash_of() { (cd "$root" && find "$@" -type f ! -name '*.pyc' ! -path '*/dashboard/built/*' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12); }
 
 need() { # package, command
   command -v "$2" >/dev/null && return
@@ -90,10 +91,15 @@ build() {
   if [ $# = 1 ]; then
     quietly docker build --network host --cpu-shares 128 --tag "$name" "$root/images/$1"
   else
-    tar -C "$root" --exclude '*.pyc' -c "${context[@]}" |
+    tar -C "$root" --exclude '*.pyc' --exclude '*/dashboard/built' -c "${context[@]}" |
       quietly docker build --network host --cpu-shares 128 --tag "$name" --file "$file" -
   fi
 }
+
+# What images/codehub is made of: see .dockerignore
+codehub=(codehub src/codehub requirements/uv.txt requirements/image.txt images/workspace/nodejs.txt
+  frontend/package.json frontend/package-lock.json frontend/index.html frontend/tsconfig.json frontend/vite.config.ts
+  frontend/src)
 
 images() {
   "$1" test-workspace
@@ -107,6 +113,7 @@ show() {
   echo "CODEHUB_TEST_GUARD_IMAGE=$(image_name network-guard)"
   echo "CODEHUB_TEST_JOB_IMAGE=$(image_name storage-job src/codehub/storage_job)"
   if has_image "$(image_name workspace)"; then echo "CODEHUB_TEST_IDE_IMAGE=$(image_name workspace)"; fi
+  if has_image "$(image_name "${codehub[@]}")"; then echo "CODEHUB_TEST_IMAGE=$(image_name "${codehub[@]}")"; fi
 }
 
 locked() {
@@ -153,6 +160,7 @@ case ${1:-up} in
   up) locked; start_engine; images build; show ;;
   engine) locked; start_engine; echo "DOCKER_HOST=$DOCKER_HOST" ;;
   ide) locked; start_engine; images build; flock -u 9; build workspace; show ;;
+  image) locked; start_engine; images build; flock -u 9; build "${codehub[@]}"; show ;;
   env)
     export DOCKER_HOST=${DOCKER_HOST:-$own_host}
     command -v docker >/dev/null || fail "there is no docker client"
@@ -178,5 +186,5 @@ case ${1:-up} in
     done
     fail "the engine (process $pid) does not stop"
     ;;
-  *) sed -n '2,9p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,10p' "$0" >&2; exit 2 ;;
 esac

@@ -232,7 +232,9 @@ class DockerConfig(Group):
         "Default: drawn once, and kept in the data directory.",
     )
     job_image: str = Field(
-        "codehub/storage-job:latest", validation_alias="DOCKER_JOB_IMAGE", description="Made from `images/storage-job`."
+        "codehub/codehub:latest",
+        validation_alias="DOCKER_JOB_IMAGE",
+        description="What storage jobs run: made from `images/codehub` or, smaller, from `images/storage-job`.",
     )
     guard_image: str = Field(
         "codehub/network-guard:latest",

@@ -69,7 +69,9 @@ class KubernetesConfig(Group):
         description="Where pods and volumes are made; it must exist. Default: that of the context or of our own pod.",
     )
     job_image: str = Field(
-        "codehub/storage-job:latest", validation_alias="K8S_JOB_IMAGE", description="Made from `images/storage-job`."
+        "codehub/codehub:latest",
+        validation_alias="K8S_JOB_IMAGE",
+        description="What storage jobs run: made from `images/codehub` or, smaller, from `images/storage-job`.",
     )
     storage_class: str | None = Field(
         None, validation_alias="K8S_STORAGE_CLASS", description="Of homes. Default: the cluster's default."

@@ -32,6 +32,8 @@ LABEL_SUBNET = "codehub.subnet"
 
 WORKSPACE, JOB, ANCHOR, GUARD = "workspace", "job", "anchor", "guard"  # roles
 
+_JOB_COMMAND = ("python3", "-m", "codehub.storage_job")
+
 LOGS = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "1"}}
 
 Body = dict[str, Any]
@@ -134,6 +136,7 @@ def job_body(
         host["Mounts"] = [mount]
     return {
         "Image": options.job_image,
+        "Cmd": list(_JOB_COMMAND),  # CodeHub's own image will do, too
         "User": "0:0",
         "OpenStdin": True,
         "StdinOnce": True,

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from uv import find_uv_bin
-
 from codehub.drivers.ide import IDES
 from codehub.drivers.process.layout import remove_tree, write_durably
 from codehub.drivers.process.programs import READY
@@ -81,10 +79,7 @@ def install(name: str, ides: Path, progress: Progress, stop: threading.Event | N
 
 
 def _jupyterlab(folder: Path, installer: Installer) -> None:
-    try:
-        uv, python = find_uv_bin(), str(folder / "bin/python")
-    except FileNotFoundError:
-        raise StartError("The program uv is missing.", "Install CodeHub again, with all its dependencies.") from None
+    uv, python = _uv(), str(folder / "bin/python")
     settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}  # trust what the machine trusts
     installer.progress(f"Installing {IDES['jupyterlab'].title} (about 250 MB) …")
 
@@ -96,6 +91,15 @@ def _jupyterlab(folder: Path, installer: Installer) -> None:
     settings_folder = folder / "share/jupyter/lab/settings"
     settings_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     write_durably(settings_folder / "overrides.json", json.dumps(_JUPYTERLAB_DEFAULTS), 0o644)
+
+
+def _uv() -> str:
+    try:
+        from uv import find_uv_bin  # noqa: PLC0415 - the container image, whose workspaces are containers, has none
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        raise StartError("The program uv is missing.", "Install CodeHub again, with all its dependencies.") from None
 
 
 def _code_server(folder: Path, installer: Installer) -> None:
