@@ -11,8 +11,8 @@ import hypothesis
 import psycopg
 import pytest
 from hypothesis import HealthCheck
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from codehub.config import Settings
 from codehub.db import migrate
@@ -42,7 +42,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _ONE_WORKER = ("contract", "crash", "drivers_docker", "drivers_process", "embedded", "cli", "storage_job", "browser")
 
 
-class _ByFolder(LoadScopeScheduling):
+class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]
     """Marks of groups would do, but xdist reads them in a way that this pytest does not know any more."""
 
     def _split_scope(self, nodeid: str) -> str:
