@@ -39,7 +39,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # These use the machine itself (containers, user ids, processes that are killed) and take turns in one worker, so that
 # none meets another; all other tests run beside them, a folder in one worker.
-_ONE_WORKER = ("contract", "crash", "drivers_docker", "drivers_process", "embedded", "cli", "storage_job", "browser")
+_ONE_WORKER = (
+    "contract",
+    "crash",
+    "upgrade",
+    "drivers_docker",
+    "drivers_process",
+    "embedded",
+    "cli",
+    "storage_job",
+    "browser",
+)
 
 
 class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]

@@ -102,6 +102,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0012": _visits_too,
     "0013": _visits_too,
     "0014": _samples_too,
+    "0015": _samples_too,
 }
 
 
@@ -236,13 +237,34 @@ def test_a_failure_leaves_the_rows_of_the_version_before(empty_database: str) ->
 def test_a_newer_database_is_left_alone(database: str) -> None:
     with psycopg.connect(database) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
+        conn.execute("UPDATE schema_floor SET version = '9998'")  # it was contracted since
     before = snapshot(database)
+    with pytest.raises(StartError):
+        migrate.require_newest(database)
     with pytest.raises(StartError) as refused:
         migrate.upgrade(database)
     newest = migrate.newest_version()
     assert refused.value.message == f"The database has schema version 9999, newer than this CodeHub ({newest})."
     assert refused.value.hint
     assert snapshot(database) == before
+
+
+def test_a_newer_database_that_was_only_expanded_is_used_as_it_is(database: str) -> None:
+    with psycopg.connect(database) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = snapshot(database)
+    migrate.upgrade(database)
+    migrate.require_newest(database)
+    assert snapshot(database) == before
+    assert migrate.schema_version(database) == "9999"
+
+
+def test_a_newer_database_from_before_there_was_a_floor_is_refused(database: str) -> None:
+    with psycopg.connect(database) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+        conn.execute("DROP TABLE schema_floor")
+    with pytest.raises(StartError, match="newer than this CodeHub"):
+        migrate.require_newest(database)
 
 
 def test_an_ordinary_owner_can_migrate(databases: Databases) -> None:

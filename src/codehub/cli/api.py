@@ -20,6 +20,7 @@ from codehub.model.workspace import InstanceBackend
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.context import Context
+from codehub.web.draining import Draining
 from codehub.web.server import listen, url_of
 
 
@@ -33,6 +34,7 @@ def run(settings: Settings) -> None:
         )
     database_url, redis_url = database.get_secret_value(), redis.get_secret_value()
     images = offered(settings)
+    draining = Draining(settings.server.drain_delay)
 
     async def serve_api() -> None:
         with contextlib.closing(listen(settings.server.host, settings.server.port)) as listener:
@@ -43,13 +45,13 @@ def run(settings: Settings) -> None:
             ):
                 context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
-                app = application(checks, context)
+                app = application(checks, context, draining=draining)
                 admin = await first_admin.make(context)
                 say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
                 first_admin.introduce(admin)
                 await serve_with_events(app, listener)
 
-    run_until_stopped(serve_api, settings.tracing)
+    run_until_stopped(serve_api, settings.tracing, draining)
 
 
 def offered(settings: Settings) -> dict[InstanceBackend, list[str]]:

@@ -16,6 +16,7 @@ from codehub.together import together
 from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.gate import Gate
+from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.reporting import Reporter
 from codehub.web.proxy.serving import serve
 from codehub.web.proxy.tls import Certificate
@@ -27,6 +28,10 @@ def certificate_of(settings: Settings) -> Certificate | None:
     """The public port's; None without TLS. Raises StartError when it cannot be used."""
     chain, key = settings.server.tls_cert, settings.server.tls_key
     return Certificate(chain, key) if chain is not None and key is not None else None
+
+
+def limits_of(settings: Settings) -> Limits:
+    return Limits(drain_seconds=settings.server.drain_requests, tunnel_seconds=settings.server.drain_websockets)
 
 
 async def serve_public(
@@ -58,6 +63,7 @@ async def serve_public(
                         serve(
                             gate,
                             listener,
+                            limits_of(settings),
                             trusted_proxies=accounts.trusted_proxies,
                             tls=tls,
                             public_url=accounts.public_url,

@@ -1,17 +1,23 @@
 """`codehub proxy`: the public port as a process of its own, for an installation whose servers run elsewhere.
 
 Any number of them may run, on one machine and one port too: the kernel shares the connections out among them. It needs
-no more of the database than the role codehub_proxy has, and starts also while the database or the API is away.
+no more of the database than the role codehub_proxy has, and starts also while the database or the API is away. With
+CODEHUB_HEALTH_PORT it says whether it takes requests: /healthz, /readyz, /metrics.
 """
 
 import contextlib
 
+from codehub.cli.coordinator import health_listener
 from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.config import Settings
 from codehub.errors import StartError
-from codehub.web.server import listen, url_of
+from codehub.metrics import Metrics
+from codehub.together import together
+from codehub.web.app import create_app
+from codehub.web.draining import Draining
+from codehub.web.server import listen, serve, url_of
 
 
 def run(settings: Settings) -> None:
@@ -23,11 +29,20 @@ def run(settings: Settings) -> None:
     assert database is not None
     assert redis is not None
     database_url, redis_url = database.get_secret_value(), redis.get_secret_value()
+    draining = Draining(settings.server.drain_delay)
 
     async def serve_proxy() -> None:
-        with contextlib.closing(listen(settings.server.host, settings.server.port, shared=True)) as listener:
+        with (
+            contextlib.closing(listen(settings.server.host, settings.server.port, shared=True)) as listener,
+            health_listener(settings) as health,
+        ):
             url = url_of(listener, is_tls=certificate_of(settings) is not None)
             say(f"The proxy is running at {url}. Stop it with Ctrl-C.")
-            await serve_public(settings, [listener], apis, database_url, redis_url)
+            parts = {"proxy": serve_public(settings, [listener], apis, database_url, redis_url)}
+            if health is not None:
+                # Nothing it needs counts: whom it knows it lets in without, and to others it says what is missing.
+                parts["health"] = serve(create_app({}, Metrics(), draining=draining), health)
+                say(f"Its health is at {url_of(health)}readyz.")
+            await together(parts)
 
-    run_until_stopped(serve_proxy, settings.tracing)
+    run_until_stopped(serve_proxy, settings.tracing, draining)

@@ -1,4 +1,7 @@
-"""Running until stopped: Ctrl-C and SIGTERM end the work in order, at any moment of it."""
+"""Running until stopped: Ctrl-C and SIGTERM end the work in order, at any moment of it.
+
+SIGTERM may be told to others first (web/draining.py); a second one, and Ctrl-C, do not wait for that.
+"""
 
 import asyncio
 import contextlib
@@ -10,9 +13,12 @@ import uvloop
 
 from codehub.config import TracingConfig
 from codehub.tracing.otlp import exporting
+from codehub.web.draining import Draining
 
 
-def run(work: Callable[[], Coroutine[None, None, None]], tracing: TracingConfig) -> None:
+def run(
+    work: Callable[[], Coroutine[None, None, None]], tracing: TracingConfig, draining: Draining | None = None
+) -> None:
     """Run until the work ends or is stopped; raises what it raises. It is traced if the settings say so."""
 
     async def traced() -> None:
@@ -20,10 +26,10 @@ def run(work: Callable[[], Coroutine[None, None, None]], tracing: TracingConfig)
             await work()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_until_signalled(traced))
+        runner.run(_until_signalled(traced, draining or Draining()))
 
 
-async def _until_signalled(work: Callable[[], Coroutine[None, None, None]]) -> None:
+async def _until_signalled(work: Callable[[], Coroutine[None, None, None]], draining: Draining) -> None:
     task = asyncio.create_task(work())
     loop = asyncio.get_running_loop()
     stopped = False
@@ -35,8 +41,16 @@ async def _until_signalled(work: Callable[[], Coroutine[None, None, None]]) -> N
             task.cancel()
             say("Stopping …")
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    def drain() -> None:
+        if draining.begun or not draining.delay:
+            stop()
+        else:
+            say(f"Stopping in {draining.delay:g} s …")
+            loop.call_later(draining.delay, stop)
+        draining.begun = True
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    loop.add_signal_handler(signal.SIGTERM, drain)
     try:
         await task
     except asyncio.CancelledError:

@@ -10,6 +10,7 @@ from codehub.metrics import Metrics
 from codehub.web.api import events
 from codehub.web.app import ROUTERS, Isolation, create_app
 from codehub.web.context import Context
+from codehub.web.draining import Draining
 from codehub.web.health import Check
 from codehub.web.hub_measures import HubCollector
 from codehub.web.live import Hub
@@ -17,10 +18,14 @@ from codehub.web.server import serve
 
 
 def application(
-    checks: Mapping[str, Check], context: Context, isolation: Isolation = dict, metrics: Metrics | None = None
+    checks: Mapping[str, Check],
+    context: Context,
+    isolation: Isolation = dict,
+    metrics: Metrics | None = None,
+    draining: Draining | None = None,
 ) -> FastAPI:
     metrics = metrics or Metrics()
-    app = create_app(checks, metrics, isolation, context)
+    app = create_app(checks, metrics, isolation, context, draining)
     if events.router not in ROUTERS:
         app.include_router(events.router, prefix="/api/v1")
     if not hasattr(app.state, "hub"):
@@ -34,8 +39,10 @@ def application(
 async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
     """Until cancelled: then every stream ends, so that none holds up the end of the others' requests."""
     hub: Hub = app.state.hub
+    context: Context = app.state.context
+    grace_seconds = context.settings.server.drain_requests
     events_task = asyncio.create_task(hub.run(), name="events")
-    http_task = asyncio.create_task(serve(app, listener), name="http")
+    http_task = asyncio.create_task(serve(app, listener, grace_seconds=grace_seconds), name="http")
     try:
         done, _ = await asyncio.wait({events_task, http_task}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -21,8 +21,32 @@ class ServerConfig(Group):
         ge=0,
         le=65535,
         validation_alias="CODEHUB_HEALTH_PORT",
-        description="Port on which a process that serves no people (`codehub coordinator`) answers `/healthz`, "
-        "`/readyz` and `/metrics`. Default: none.",
+        description="Port on which `codehub coordinator` and `codehub proxy` answer `/healthz`, `/readyz` and "
+        "`/metrics` about themselves. Default: none.",
+    )
+    drain_delay: float = Field(
+        0,
+        ge=0,
+        le=600,
+        allow_inf_nan=False,
+        validation_alias="CODEHUB_DRAIN_DELAY",
+        description="Seconds that `codehub api` and `codehub proxy` go on taking requests after SIGTERM while "
+        "`/readyz` already says `draining`: as long as a load balancer needs to notice.",
+    )
+    drain_requests: int = Field(
+        10,
+        ge=1,
+        le=600,
+        validation_alias="CODEHUB_DRAIN_REQUESTS",
+        description="Seconds that requests under way may still take when a process stops.",
+    )
+    drain_websockets: float = Field(
+        15,
+        gt=0,
+        le=86400,
+        allow_inf_nan=False,
+        validation_alias="CODEHUB_DRAIN_WEBSOCKETS",
+        description="Seconds that WebSockets stay open when the proxy stops; it takes nothing new meanwhile.",
     )
     health_networks: Networks = Field(
         ("127.0.0.0/8", "::1/128"),

@@ -1,8 +1,9 @@
 """Bringing the schema up to date.
 
 All pending revisions run in one transaction, under an advisory lock: any number of processes may call `upgrade` at
-once, and one that fails or dies leaves the database as it was. A database that a newer CodeHub wrote is refused
-before anything is touched. Whatever goes wrong is a `StartError` of one line that never holds the password.
+once, and one that fails or dies leaves the database as it was. A database that a newer CodeHub wrote is left as it is:
+one that was only expanded since is used, any other refused (ADR 11). Whatever goes wrong is a `StartError` of one line
+that never holds the password.
 """
 
 import logging
@@ -22,6 +23,7 @@ from psycopg import sql
 
 from codehub.db.connecting import connect_error
 from codehub.db.locks import AdvisoryLock
+from codehub.db.migrations import BASELINE
 from codehub.errors import StartError
 
 log = logging.getLogger(__name__)
@@ -40,7 +42,7 @@ _one_at_a_time = threading.Lock()
 
 
 def upgrade(database_url: str, target: str = NEWEST, *, stop: threading.Event | None = None) -> None:
-    """Run every pending revision up to `target`; does nothing on a database that is up to date.
+    """Run every pending revision up to `target`; does nothing on a database that is up to date, or newer and fit.
 
     `stop` ends the wait for another process that is migrating, and nothing is begun once it is set.
     """
@@ -48,23 +50,22 @@ def upgrade(database_url: str, target: str = NEWEST, *, stop: threading.Event | 
     script = ScriptDirectory(str(MIGRATIONS))
     wanted = _revision(script, target)
     with _connection(database_url) as raw:
-        if _is_at(_stored_version(raw), wanted, script):
+        if _is_at(raw, wanted, script):
             return
         _wait_for_others(raw, stop)
-        found = _stored_version(raw)  # another process may have migrated meanwhile
-        if not stop.is_set() and not _is_at(found, wanted, script):
-            log.info("migrating the database from schema version %s to %s", found or "none", wanted)
+        if not stop.is_set() and not _is_at(raw, wanted, script):  # another process may have migrated meanwhile
+            log.info("migrating the database from schema version %s to %s", _stored_version(raw) or "none", wanted)
             with _one_at_a_time:
                 _run(raw, script, wanted)
 
 
 def require_newest(database_url: str) -> None:
-    """Raise StartError unless the database has this version's schema; nothing is changed."""
+    """Raise StartError unless the database has this version's schema or one that is fit for it; nothing is changed."""
     script = ScriptDirectory(str(MIGRATIONS))
     wanted = _revision(script, NEWEST)
     with _connection(database_url) as raw:
-        found = _stored_version(raw)
-    if not _is_at(found, wanted, script):
+        found, is_at = _stored_version(raw), _is_at(raw, wanted, script)
+    if not is_at:
         raise StartError(
             f"The database has schema version {found or 'none'}, not {wanted}.", "Run `codehub migrate` first."
         )
@@ -92,9 +93,19 @@ def _revision(script: ScriptDirectory, name: str) -> str:
     return revision.revision
 
 
-def _is_at(found: str | None, wanted: str, script: ScriptDirectory) -> bool:
+def floor_of(script: ScriptDirectory, wanted: str) -> str:
+    """The oldest version whose code runs on the schema `wanted`."""
+    revisions = script.iterate_revisions(wanted, "base")
+    return max(getattr(revision.module, "contract_after", BASELINE) for revision in revisions)
+
+
+def _is_at(raw: psycopg.Connection, wanted: str, script: ScriptDirectory) -> bool:
+    found = _stored_version(raw)
     known = [revision.revision for revision in script.walk_revisions()]
     if found is not None and found not in known:
+        if _stored_floor(raw) in known:
+            log.info("the database has schema version %s, which is fit for this CodeHub (%s)", found, known[0])
+            return True
         raise StartError(
             f"The database has schema version {found}, newer than this CodeHub ({known[0]}).",
             "Start the CodeHub that wrote it or a newer one, or restore a backup made before the upgrade.",
@@ -107,6 +118,13 @@ def _stored_version(raw: psycopg.Connection) -> str | None:
         return None
     rows = raw.execute("SELECT version_num FROM alembic_version ORDER BY version_num").fetchall()
     return "+".join(version for (version,) in rows) or None
+
+
+def _stored_floor(raw: psycopg.Connection) -> str | None:
+    if raw.execute("SELECT to_regclass('schema_floor')").fetchone() == (None,):
+        return None
+    row = raw.execute("SELECT version FROM schema_floor").fetchone()
+    return str(row[0]) if row is not None else None
 
 
 @contextmanager
@@ -157,6 +175,9 @@ def _run(raw: psycopg.Connection, script: ScriptDirectory, wanted: str) -> None:
             environment.configure(connection=connection, transaction_per_migration=False)
             with environment.begin_transaction():
                 environment.run_migrations()
+                if wanted > BASELINE:
+                    floor = {"version": floor_of(script, wanted)}
+                    connection.execute(sqlalchemy.text("UPDATE schema_floor SET version = :version"), floor)
     except sqlalchemy.exc.DBAPIError as error:
         cause = error.orig
         raise (_migration_error(cause) if isinstance(cause, psycopg.Error) else error) from error

@@ -24,6 +24,7 @@ from codehub.web.api import admin, answers, events, figures, health, images, oid
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.dashboard import pages
+from codehub.web.draining import Draining
 from codehub.web.forwarded import Networks, is_trusted, networks
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import Check, DependencyState, Looks
@@ -47,7 +48,11 @@ Isolation = Callable[[], Mapping[str, Sequence[str]]]
 
 
 def create_app(
-    checks: Mapping[str, Check], metrics: Metrics, isolation: Isolation = dict, context: Context | None = None
+    checks: Mapping[str, Check],
+    metrics: Metrics,
+    isolation: Isolation = dict,
+    context: Context | None = None,
+    draining: Draining | None = None,
 ) -> FastAPI:
     """The application over the given dependencies; `isolation` says for each backend what keeps workspaces apart.
 
@@ -56,6 +61,7 @@ def create_app(
     app = FastAPI(
         title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
+    draining = app.state.draining = draining or Draining()
     app.state.looks = Looks(checks)
     app.state.isolation = isolation
     app.state.metrics = metrics
@@ -69,7 +75,7 @@ def create_app(
     if context is not None:
         app.add_middleware(OwnOrigins, context=context)
     trusted = networks(context.settings.accounts.trusted_proxies) if context is not None else ()
-    app.add_middleware(Observe, metrics=metrics, trusted=trusted)
+    app.add_middleware(Observe, metrics=metrics, trusted=trusted, draining=draining)
     errors.install(app)
     app.add_api_route(
         "/healthz", healthz, methods=["GET", "HEAD"], response_class=PlainTextResponse, include_in_schema=False
@@ -95,6 +101,8 @@ async def healthz() -> str:
 
 async def readyz(request: Request) -> JSONResponse:
     """Ready: every dependency answers; 503 and the reason when one does not. One that answers may have a warning."""
+    if request.app.state.draining.begun:
+        return JSONResponse({"status": "draining", "dependencies": {}}, HTTPStatus.SERVICE_UNAVAILABLE)
     states = await _look(request)
     ready = all(state.up for state in states.values())
     status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
@@ -149,10 +157,13 @@ async def _look(request: Request) -> dict[str, DependencyState]:
 class Observe:
     """Counts, times and traces every answer, and gives it the headers that all have, its request's id among them."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, trusted: Networks = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, trusted: Networks = (), draining: Draining | None = None
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._trusted = trusted
+        self._draining = draining or Draining()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -169,6 +180,8 @@ class Observe:
                 has = {name for name, _ in message["headers"]}
                 mine = (request_ids.HEADER.encode(), request_id.encode())
                 message["headers"] = [*message["headers"], mine, *(each for each in _HEADERS if each[0] not in has)]
+                if self._draining.begun:
+                    message["headers"].append((b"connection", b"close"))
             await send(message)
 
         try:

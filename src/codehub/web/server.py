@@ -101,8 +101,10 @@ def _scheme(is_tls: bool) -> str:
     return "https" if is_tls else "http"
 
 
-async def serve(app: FastAPI, listener: socket.socket, limits: Limits | None = None) -> None:
-    """Serve until cancelled; then finish the requests under way, within a limit."""
+async def serve(
+    app: FastAPI, listener: socket.socket, limits: Limits | None = None, *, grace_seconds: int = GRACE_SECONDS
+) -> None:
+    """Serve until cancelled; then finish the requests under way, within `grace_seconds`."""
     limits = limits or Limits()
     config = uvicorn.Config(
         app,
@@ -114,7 +116,7 @@ async def serve(app: FastAPI, listener: socket.socket, limits: Limits | None = N
         access_log=False,
         server_header=False,
         proxy_headers=False,  # web/csrf.py believes configured proxies; uvicorn would believe any local program
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_graceful_shutdown=grace_seconds,
     )
     gc.collect()
     gc.freeze()  # what is there by now stays; looking through it again and again would hold every request up

@@ -1,9 +1,15 @@
 """The schema's history: one small file per revision under `versions/`, plain SQL, forward only.
 
 A revision that was released never changes again. `codehub.db.migrate` runs them.
+
+From BASELINE on a revision only expands the schema, so that the version before runs on it as well. One that takes away
+or changes what is there has `contract_after = "NNNN"`: the revision whose code, and any newer one's, does without
+(docs/upgrade.md).
 """
 
 from typing import NoReturn
+
+BASELINE = "0014"
 
 
 def forward_only() -> NoReturn:
