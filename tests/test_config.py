@@ -1,7 +1,9 @@
 """Settings: what the environment may say, and what is said about mistakes in it."""
 
+from pathlib import Path
+
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from codehub.config import Settings, setting_names
 from codehub.errors import SettingsError
@@ -47,6 +49,32 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
 
 def test_an_empty_variable_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, CODEHUB_PORT="").server.port == 8080
+
+
+def test_secrets_may_be_in_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "S3_SECRET_ACCESS_KEY").write_text("from the file\n")
+    (tmp_path / "S3_ACCESS_KEY_ID").write_text("id of the file")
+    (tmp_path / "CODEHUB_ADMIN_PASSWORD").write_text("")
+    (tmp_path / "somebody-else-s").mkdir()
+    settings = load(monkeypatch, CODEHUB_SECRETS_DIR=str(tmp_path), S3_ACCESS_KEY_ID="of the environment")
+    assert settings.store.secret_access_key == SecretStr("from the file")
+    assert settings.store.access_key_id == "of the environment", "the environment goes before files"
+    assert settings.accounts.admin_password is None, "an empty file is the default"
+
+
+def test_files_that_cannot_be_meant_stop_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "CODEHUB_ADMIN_PASWORD").write_text("secret")
+    (tmp_path / "DATABASE_URL").mkdir()
+    (tmp_path / "REDIS_URL").write_bytes(b"redis://\xff")
+    assert mistakes(monkeypatch, CODEHUB_SECRETS_DIR=str(tmp_path)) == [
+        "CODEHUB_ADMIN_PASWORD: there is no such setting; did you mean CODEHUB_ADMIN_PASSWORD?",
+        f"DATABASE_URL: the file {tmp_path}/DATABASE_URL cannot be read: is a directory.",
+        f"REDIS_URL: the file {tmp_path}/REDIS_URL cannot be read: it is not text.",
+    ]
+    gone = tmp_path / "gone"
+    assert mistakes(monkeypatch, CODEHUB_SECRETS_DIR=str(gone)) == [
+        f"CODEHUB_SECRETS_DIR={gone}: cannot be read: no such file or directory."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from codehub.config import Group, Settings, group_types
 _HEADER = """# Settings
 
 CodeHub is configured by environment variables. They are read once at start; a wrong value, or a `CODEHUB_…` name that
-does not exist, stops the start with one line per mistake. This page is made from the code by `make docs`.
+does not exist, stops the start with one line per mistake. Those that are secrets may be in files of a folder instead
+(`CODEHUB_SECRETS_DIR`). This page is made from the code by `make docs`.
 """
 
 

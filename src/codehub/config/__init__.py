@@ -1,4 +1,4 @@
-"""Settings: every environment variable CodeHub reads, what it means, and what it may be.
+"""Settings: every environment variable CodeHub reads, what it means, and what it may be; secrets may be in files.
 
 Settings are read once, checked at once and passed on as frozen values; nothing reads the environment later. All
 mistakes are reported together, one line each, without ever showing a secret. docs/settings.md is made from these files.
@@ -7,6 +7,7 @@ mistakes are reported together, one line each, without ever showing a secret. do
 import difflib
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -96,18 +97,22 @@ class Settings(BaseModel):
 
     @classmethod
     def load(cls) -> Self:
-        """Read the environment, or raise SettingsError with one line for every mistake in it."""
+        """Read the environment and the files, or raise SettingsError with one line for every mistake in them."""
         groups: dict[str, Group] = {}
-        mistakes = unknown_names(os.environ)
+        in_files, mistakes = read_files(os.environ.get(SECRETS_DIR) or None)
+        mistakes = unknown_names(os.environ) + mistakes
+        in_files = {name: text for name, text in in_files.items() if not os.environ.get(name)}
         for name, group in group_types().items():
             try:
-                groups[name] = group()
+                groups[name] = group(**{key: in_files[key] for key in group.variables() if key in in_files})
             except ValidationError as error:
                 mistakes += mistakes_of(group, error)
         if mistakes:
             raise SettingsError("\n".join(mistakes))
         return cls.model_validate(groups)
 
+
+SECRETS_DIR = "CODEHUB_SECRETS_DIR"
 
 # Read by the test suite, and by commands that speak to a server (cli/connecting.py).
 _OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_", "CODEHUB_URL", "CODEHUB_TOKEN", "CODEHUB_PASSWORD")
@@ -134,6 +139,25 @@ def unknown_names(environment: Mapping[str, str]) -> list[str]:
         close = difflib.get_close_matches(name, known, n=1)
         lines.append(f"{name}: there is no such setting" + (f"; did you mean {close[0]}?" if close else "."))
     return lines
+
+
+def read_files(folder: str | None) -> tuple[dict[str, str], list[str]]:
+    """The settings that are files of that folder, and a line for each that cannot be read or is none of ours."""
+    try:
+        names = sorted(entry.name for entry in Path(folder).iterdir()) if folder else []
+    except OSError as error:
+        return {}, [f"{SECRETS_DIR}={folder}: cannot be read: {(error.strerror or str(error)).lower()}."]
+    found: dict[str, str] = {}
+    mistakes = unknown_names(dict.fromkeys(names, ""))
+    for path in (Path(folder or "") / name for name in names if name in setting_names()):
+        try:
+            text = path.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            mistakes.append(f"{path.name}: the file {path} cannot be read: {(reason or str(error)).lower()}.")
+        else:
+            found |= {path.name: text} if text else {}
+    return found, mistakes
 
 
 def mistakes_of(group: type[Group], error: ValidationError) -> list[str]:

@@ -59,6 +59,12 @@ class ServerConfig(Group):
         validation_alias="CODEHUB_DATA_DIR",
         description="Folder for databases and secrets. Default: `~/.codehub`, for root `/var/lib/codehub`.",
     )
+    secrets_dir: Path | None = Field(
+        None,
+        validation_alias="CODEHUB_SECRETS_DIR",
+        description="Folder whose files are settings, too: a file `DATABASE_URL` is read as the variable of that name, "
+        "which goes before it. Default: none.",
+    )
     tls_cert: Path | None = Field(
         None,
         validation_alias="CODEHUB_TLS_CERT",
