@@ -99,6 +99,28 @@ def test_what_people_are_told(status: dict[str, Any], words: str) -> None:
     assert words in explain(pod(status).object)
 
 
+EVICTED = {"phase": "Failed", "reason": "Evicted"}
+
+
+@pytest.mark.parametrize(
+    ("status", "is_its"),
+    [
+        (EVICTED | {"message": "The node was low on resource: memory. Container workspace was using 9Mi."}, True),
+        (EVICTED | {"message": 'Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". '}, False),
+        ({"phase": "Failed", "reason": "NodeShutdown"}, True),
+        (ended("OOMKilled", 137), False),
+        (ended("Error", 1), False),
+    ],
+)
+def test_whose_fault_an_end_was(status: dict[str, Any], is_its: bool) -> None:
+    assert seen.instance_seen(pod(status)).blameless is is_its
+
+
+def test_why_it_was_ended_is_said_while_it_is_removed_too() -> None:
+    assert "more memory" in explain(pod(ended("OOMKilled", 137), deletionTimestamp="x").object)
+    assert "being removed" in explain(pod(ended("Error", 143), deletionTimestamp="x").object)
+
+
 def test_a_quota_is_explained() -> None:
     message = 'pods "x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2'
     assert "quota is used up: few, requested: pods=1" in refusal(message)

@@ -8,6 +8,7 @@ import asyncio
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -80,6 +81,13 @@ class Lab:
     def part(self, verb: str, name: str) -> None:
         """`start` or `kill` one part of the cluster."""
         subprocess.run([str(SCRIPT), verb, name], check=True, timeout=120, stdout=subprocess.DEVNULL)
+
+    def spare_memory(self, least: str) -> None:
+        """The kubelet, started again, ends pods while less than this is free: 99% is always."""
+        settings = self.kubeconfig.with_name("kubelet.yaml")
+        settings.write_text(re.sub(r"memory\.available: [^,]+", f"memory.available: {least}", settings.read_text()))
+        self.part("kill", "kubelet")
+        self.part("start", "kubelet")
 
     @contextmanager
     def namespace(self) -> Iterator[str]:

@@ -107,8 +107,10 @@ cgroupDriver: cgroupfs
 failSwapOn: false
 volumePluginDir: $run/plugins
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
+evictionPressureTransitionPeriod: 5s
 imageGCHighThresholdPercent: 100
 syncFrequency: 5s
+volumeStatsAggPeriod: 5s
 maxPods: 200
 oomScoreAdj: 0
 Y

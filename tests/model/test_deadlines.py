@@ -139,6 +139,20 @@ def test_a_crash_loop_ends_in_error_although_every_start_completed() -> None:
     assert row.status.error_reason is E.RETRY_EXCEEDED
 
 
+def test_a_machine_in_distress_is_not_the_workspaces_failure() -> None:
+    """It ends what runs on it, again and again: that is an outage, however often, and says why."""
+    row, deaths = up(), 0
+    for now in range(5, 600, 5):
+        life = Life.READY if row.status.operation is Op.STARTING else Life.DEAD
+        instance = InstanceSeen(life, row.status.home_ctx.instance_op, message="The node was low.", blameless=True)
+        row = replace(row, status=tick(row, replace(ALIVE, instance=instance), now, b.op(1000 + now)).status)
+        assert (row.status.phase is not P.ERROR, row.status.error_count) == (True, 0)
+        if row.status.error_reason is E.UNREACHABLE:
+            deaths += 1
+            assert "The node was low." in row.status.conditions.healthy.message
+    assert deaths > 10
+
+
 @pytest.mark.parametrize(("lived", "count"), [(59, 2), (60, 0), (600, 0)])
 def test_a_minute_alive_forgets_the_failures_before(lived: float, count: int) -> None:
     assert tick(up(error_count=2), ALIVE, lived).status.error_count == count

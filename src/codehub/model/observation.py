@@ -30,6 +30,7 @@ class InstanceSeen:
     op_id: OpId | None = None  # the STARTING that asked for it, from its label
     endpoint: str | None = None
     message: str = ""  # why it is dead or not ready, for people, where the driver knows
+    blameless: bool = False  # what it ran on ended it, to save itself: no fault of the workspace's
 
     @property
     def exists(self) -> bool:

@@ -8,7 +8,7 @@ ARCHIVED".
 from dataclasses import dataclass
 
 from codehub.model.failure import is_terminal
-from codehub.model.observation import InstanceSeen, Seen
+from codehub.model.observation import InstanceSeen, Life, Seen
 from codehub.model.observe import is_leftover, is_unknown
 from codehub.model.workspace import Desired, Operation, Phase, Workspace
 
@@ -42,10 +42,17 @@ def next_operation(workspace: Workspace, seen: Seen) -> Plan:
         case Phase.ARCHIVED if is_leftover(workspace.status.home_ctx, seen.volume):
             return Plan(Operation.ARCHIVING, "its home is archived, and an old volume is left over")
         case Phase.STANDBY if desired is Desired.RUNNING:
-            return Plan(Operation.STARTING, "it should be RUNNING, and its home is ready")
+            return Plan(Operation.STARTING, f"it should be RUNNING, and {_why_not(seen.instance)}")
         case Phase.STANDBY if desired in _AWAY:
             return Plan(Operation.ARCHIVING, f"it should be {desired}, and its home is on a volume")
     return Plan(Operation.NONE, f"it is {phase}, as it should be")
+
+
+def _why_not(instance: InstanceSeen | None) -> str:
+    """Why it does not run: what its driver knows of the end of the last container is told nowhere else for long."""
+    if instance is not None and instance.life is Life.DEAD and instance.message:
+        return f"its container has stopped: {instance.message}"
+    return "its home is ready"
 
 
 def _plan_pending(workspace: Workspace, desired: Desired) -> Plan:

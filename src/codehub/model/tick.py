@@ -47,7 +47,7 @@ def decide(workspace: Workspace, seen: Seen, *, now: datetime, fresh_op_id: OpId
     """Move one workspace one step. Safe to repeat, safe to interrupt."""
     looked = _with(workspace, honour(workspace, seen))
     looked = _with(looked, _seen_as(looked.status, observe(looked, seen, now)))
-    looked = _count_early_death(workspace, looked, now, rules)
+    looked = _count_early_death(workspace, looked, seen, now, rules)
     decision = _hold_for_jobs(workspace, looked, seen, rules) or _control(looked, seen, now, fresh_op_id, rules)
     return _noted(workspace, decision, now)
 
@@ -199,8 +199,11 @@ def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Faul
     return Fault(ErrorReason.TIMEOUT, f"{status.operation} made no progress for {int(limit.total_seconds())} s.")
 
 
-def _count_early_death(before: Workspace, looked: Workspace, now: datetime, rules: Rules) -> Workspace:
-    """A container that keeps dying soon after it was ready counts as a failed STARTING, although each one completed."""
+def _count_early_death(before: Workspace, looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Workspace:
+    """A container that keeps dying soon after it was ready counts as a failed STARTING, although each one completed.
+
+    One that a machine in distress ended is an outage of that machine: it is started again after a pause, uncounted.
+    """
     status = looked.status
     if before.status.phase is not Phase.RUNNING or before.status.operation is not Operation.NONE:
         return looked
@@ -211,8 +214,11 @@ def _count_early_death(before: Workspace, looked: Workspace, now: datetime, rule
         return looked
     died = not status.conditions.container_ready.status and status.conditions.volume_ready.status
     if died and looked.wish.desired_state is Desired.RUNNING and looked.wish.deleted_at is None:
-        message = f"The container stopped {int(lived.total_seconds())} s after it was ready."
-        return _with(looked, counted(looked, Fault(ErrorReason.ACTION_FAILED, message), now))
+        why = status.conditions.container_ready.message
+        message = f"The container stopped {int(lived.total_seconds())} s after it was ready. {why}".rstrip()
+        blameless = seen.instance is not None and seen.instance.blameless
+        reason = ErrorReason.UNREACHABLE if blameless else ErrorReason.ACTION_FAILED
+        return _with(looked, counted(looked, Fault(reason, message), now))
     return looked
 
 

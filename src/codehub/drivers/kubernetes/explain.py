@@ -13,6 +13,9 @@ _FAILED_REASONS = (
     "ContainerCannotRun",
     "StartError",
 )
+_NODE_IS_LOW = "node was low on resource"
+# A node that shuts down, makes room for something more important, or does not have what it was thought to have.
+_NODE_REASONS = ("NodeShutdown", "Shutdown", "Terminated", "Preempting", "OutOfcpu", "OutOfmemory", "OutOfpods")
 
 
 def containers(pod: Json) -> Sequence[Json]:
@@ -34,6 +37,8 @@ def explain(pod: Json) -> str:
     """One sentence or two."""
     meta, status = pod.get("metadata") or {}, pod.get("status") or {}
     node = (pod.get("spec") or {}).get("nodeName", "")
+    if cause := _ended_against_its_will(status, pod):
+        return cause
     if meta.get("deletionTimestamp"):
         return f"It is being removed{_from(node)}; a node that does not answer holds this up."
     if status.get("phase") in ("Failed", "Succeeded"):
@@ -48,6 +53,14 @@ def explain(pod: Json) -> str:
     return _unscheduled(status) or _on_node(status, node)
 
 
+def is_nodes_doing(pod: Json) -> bool:
+    """Whether the node ended it for its own sake: not because of what it did itself, as filling its /tmp."""
+    status = pod.get("status") or {}
+    if status.get("reason") == "Evicted":
+        return _NODE_IS_LOW in str(status.get("message", ""))
+    return status.get("phase") == "Failed" and status.get("reason") in _NODE_REASONS
+
+
 def refusal(message: str) -> str:
     """Why the cluster did not take an object."""
     if "exceeded quota" in message:
@@ -57,13 +70,20 @@ def refusal(message: str) -> str:
     return f"The cluster does not take it: {message}."
 
 
-def _ended(status: Json, pod: Json) -> str:
+def _ended_against_its_will(status: Json, pod: Json) -> str | None:
+    """What a node did to it; said also while it is being removed, for there is no later."""
     if status.get("reason") == "Evicted":
         return f"The node ended it to save itself: {status.get('message', 'no reason given')}"
     for container in containers(pod):
         end = (container.get("state") or {}).get("terminated") or {}
         if end.get("reason") == "OOMKilled":
             return f"It used more memory than it may{_limit(pod, container.get('name'))}, and was ended."
+    return None
+
+
+def _ended(status: Json, pod: Json) -> str:
+    for container in containers(pod):
+        end = (container.get("state") or {}).get("terminated") or {}
         if end and end.get("exitCode"):
             detail = f": {end['message']}" if end.get("message") else ""
             return f"It ended with code {end['exitCode']}{detail}."

@@ -6,6 +6,7 @@ moment ago is not used: such a pod is made again, so whoever still holds the old
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 
 import structlog
 
@@ -14,13 +15,13 @@ from codehub.drivers.docker.options import WorkspaceImage
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes import seen
 from codehub.drivers.kubernetes.api import ApiError, Cluster
-from codehub.drivers.kubernetes.explain import explain, image_trouble
+from codehub.drivers.kubernetes.explain import explain, image_trouble, is_nodes_doing
 from codehub.drivers.kubernetes.options import KubernetesOptions
 from codehub.drivers.kubernetes.pods import Cooling, Pods
 from codehub.drivers.kubernetes.volumes import KubernetesVolumes
 from codehub.drivers.kubernetes.watch import PodWatch
 from codehub.drivers.registry import is_registry_outage
-from codehub.errors import ActionFailed, DriverError, Refused, TerminalError
+from codehub.errors import ActionFailed, DriverError, Refused, TerminalError, Unreachable
 from codehub.model.names import instance_name
 from codehub.model.observation import InstanceSeen
 from codehub.model.workspace import ErrorReason, WorkspaceId
@@ -105,7 +106,7 @@ class KubernetesInstances:
 
     def _seen(self, pod: seen.Pod) -> InstanceSeen:
         found = seen.instance_seen(pod)
-        return InstanceSeen(found.life, found.op_id, message=found.message) if self._cooling.is_warm(pod) else found
+        return replace(found, endpoint=None) if self._cooling.is_warm(pod) else found
 
     async def _ensure(self, workspace_id: WorkspaceId, spec: InstanceSpec, image: WorkspaceImage) -> seen.Pod:
         """A pod that lives and is open: the one that is there, or a new one."""
@@ -168,7 +169,8 @@ class KubernetesInstances:
                 raise ActionFailed(f"The image {image} cannot be fetched now: {message}.")
             raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"The image {image} cannot be had: {message}.")
         if pod.has_ended or pod.is_leaving:
-            raise await self._with_logs(pod, f"The workspace ended while it was started. {explain(pod.object)}")
+            message = f"The workspace ended while it was started. {explain(pod.object)}"
+            raise Unreachable(message) if is_nodes_doing(pod.object) else await self._with_logs(pod, message)
 
     async def _with_logs(self, pod: seen.Pod, message: str) -> DriverError:
         tail = (await self.logs(pod.workspace_id, 5)).strip()

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from codehub.drivers import storage_jobs
 from codehub.drivers.kubernetes import manifests as m
-from codehub.drivers.kubernetes.explain import containers, explain, image_trouble
+from codehub.drivers.kubernetes.explain import containers, explain, image_trouble, is_nodes_doing
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.observation import InstanceSeen, JobSeen, JobState, Life, VolumeSeen
 from codehub.model.workspace import UNLABELLED, ErrorReason, Incarnation, OpId, WorkspaceId
@@ -111,7 +111,7 @@ def pods_of(found: Iterable[Json], installation: str) -> list[Pod]:
 
 def instance_seen(pod: Pod) -> InstanceSeen:
     if pod.is_leaving or pod.has_ended:
-        return InstanceSeen(Life.DEAD, pod.op_id, message=explain(pod.object))
+        return InstanceSeen(Life.DEAD, pod.op_id, message=explain(pod.object), blameless=is_nodes_doing(pod.object))
     if pod.is_ready:
         return InstanceSeen(Life.READY, pod.op_id, pod.endpoint)
     endpoint = pod.endpoint if pod.phase == "Running" else None
