@@ -80,7 +80,7 @@ async def serve_behind_the_gate(port: int, upstream: int) -> None:
     address = f"127.0.0.1:{upstream}"
     gate = Gate(OpenDoors(address), nothing_happens, Hosts("none"), Backends([address]))
     limits = Limits(connections_per_address=20_000)
-    await asyncio.gather(gate.run(), serve(gate, listen("127.0.0.1", port), limits))
+    await asyncio.gather(gate.run(), serve(gate, [listen("127.0.0.1", port)], limits))
 
 
 class Echo(asyncio.Protocol):

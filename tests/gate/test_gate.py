@@ -165,6 +165,10 @@ async def test_pages_of_other_origins_cannot_use_the_cookie(scene: Scene, ada: P
     await scene.goes_in(request("/", {**cookie, "Origin": f"http://3000--{host}"}, host=host, is_upgrade=True))
     crossing = {name: value.format(id=workspace, other=uuid4()) for name, value in sent.items()}
     assert await scene.is_sent_to_the_api(request("/", {**cookie, **crossing}, host=host, is_upgrade=True))
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "GET"):
+        await scene.goes_in(request("/", {**cookie, "Origin": f"http://{host}"}, host=host, method=method))
+        crossed = request("/", {**cookie, **crossing}, host=host, method=method)
+        assert await scene.is_sent_to_the_api(crossed), f"{method}, also after the same visitor was let in"
 
 
 # -- cost -----------------------------------------------------------------------------------------------------------

@@ -13,4 +13,4 @@ if __name__ == "__main__":
     listener = listen("127.0.0.1", 0)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
-    uvloop.run(serve(PlainGate(Route("one", sys.argv[1], WORKSPACE)), listener))
+    uvloop.run(serve(PlainGate(Route("one", sys.argv[1], WORKSPACE)), [listener]))

@@ -60,11 +60,21 @@ OURS = [b"host: hub:8080", b"x-forwarded-for: 10.0.0.9", b"x-forwarded-host: hub
         (b"Transfer-Encoding: Chunked", [b"transfer-encoding: chunked"], [b"transfer-encoding: chunked"]),
         (b"Expect: 100-continue", [b"expect: 100-continue"], [b"expect: 100-continue"]),
         (b"X-Empty:", [b"x-empty: "], [b"x-empty: "]),
+        (b"X-Request-ID: 0123456789abcdef", [b"x-request-id: 0123456789abcdef"], []),
     ],
 )  # fmt: skip
 def test_requests(block: bytes, to_workspace: list[bytes], to_api: list[bytes]) -> None:
     assert sorted(sent(block, OWN)) == sorted(OURS + to_workspace)
     assert sorted(sent(block, API)) == sorted(OURS + to_api)
+
+
+def test_the_id_of_a_request_is_a_trusted_proxys_to_choose() -> None:
+    block = b"Host: hub\r\nX-Request-ID: 0123456789abcdef"
+    head = read_request(b"GET / HTTP/1.1\r\n" + block)
+    trusting = request_of(head, "10.0.0.1", b"", is_tls=False, trusted=networks(["10.0.0.0/8"]))
+    assert b"x-request-id: 0123456789abcdef" in sent(block, API, trusting)
+    other = request_of(head, "10.0.0.1", b"", is_tls=False, trusted=None)
+    assert not any(line.startswith(b"x-request-id") for line in sent(block, API, other))
 
 
 def test_a_websocket_and_a_prefix_and_the_gate_s_own_words() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from codehub.web.proxy.limits import Limits
 from tests.proxy.world import Peer, Proxy, Upstream, echo_heads, ok, parsed, through
+from tests.support import eventually
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
@@ -233,7 +234,7 @@ def test_a_body_that_does_not_come_is_given_up() -> None:
         peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabc")
         with pytest.raises(ConnectionResetError):
             peer.rest()
-    assert left == [True]
+        eventually(lambda: left == [True], "the upstream is left too")
 
 
 def test_there_are_only_so_many_connections_per_address() -> None:

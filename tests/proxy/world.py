@@ -194,12 +194,15 @@ def proxy(
     trusted: tuple[str, ...] = (),
     tls: Certificate | None = None,
     public_url: str | None = None,
+    beside: socket.socket | None = None,
 ) -> Iterator[Proxy]:
+    """`beside`: one more socket that it listens on."""
     listener = listen("127.0.0.1", 0)
     loop = uvloop.new_event_loop()
     errors: list[object] = []
     loop.set_exception_handler(lambda _loop, context: errors.append(context))
-    task = loop.create_task(serve(gate, listener, limits, trusted_proxies=trusted, tls=tls, public_url=public_url))
+    listeners = [listener] if beside is None else [listener, beside]
+    task = loop.create_task(serve(gate, listeners, limits, trusted_proxies=trusted, tls=tls, public_url=public_url))
 
     def run() -> None:
         with suppress(asyncio.CancelledError):

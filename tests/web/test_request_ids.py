@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
+from typing import Any
 
 import httpx
 import pytest
@@ -62,6 +63,15 @@ async def test_a_trusted_proxys_is_taken_over_and_nobody_elses(app: FastAPI, cli
         for rubbish in ("short", "x" * 129, "spaces are out", 'quo"tes--'):
             answer = await proxy.get("/healthz", headers={"X-Request-ID": rubbish})
             assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+
+
+async def test_our_own_proxys_is_taken_over(app: FastAPI) -> None:
+    async def over_its_socket(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "client": None}, receive, send)
+
+    transport = httpx.ASGITransport(over_its_socket)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as proxy:
+        assert (await proxy.get("/healthz", headers={"X-Request-ID": GIVEN})).headers["x-request-id"] == GIVEN
 
 
 async def test_a_bug_is_answered_with_its_id(client: httpx.AsyncClient) -> None:

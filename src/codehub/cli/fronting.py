@@ -58,17 +58,16 @@ async def serve_public(
         behind = asyncio.create_task(together({"gate": gate.run(), "activity": reporter.run()}))
         try:
             async with asyncio.TaskGroup() as group:
-                for listener in listeners:
-                    group.create_task(
-                        serve(
-                            gate,
-                            listener,
-                            limits_of(settings),
-                            trusted_proxies=accounts.trusted_proxies,
-                            tls=tls,
-                            public_url=accounts.public_url,
-                        )
+                group.create_task(
+                    serve(
+                        gate,
+                        listeners,
+                        limits_of(settings),
+                        trusted_proxies=accounts.trusted_proxies,
+                        tls=tls,
+                        public_url=accounts.public_url,
                     )
+                )
                 group.create_task(_until_it_fails(behind))
         finally:
             await reporter.report()

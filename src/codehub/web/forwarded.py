@@ -4,7 +4,7 @@ One rule for the proxy and for the API process behind it.
 """
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Networks = Sequence[IPv4Network | IPv6Network]
 
@@ -16,9 +16,11 @@ def networks(texts: Iterable[str]) -> Networks:
 def address(text: str | None) -> str | None:
     """An address as it is written everywhere, or None if it is none."""
     try:
-        return str(ip_address((text or "").split("%")[0]))
+        found = ip_address((text or "").split("%")[0])
     except ValueError:
         return None
+    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None  # IPv4, on a socket that takes both
+    return str(mapped or found)
 
 
 def is_trusted(peer: str | None, trusted: Networks) -> bool:

@@ -1,6 +1,7 @@
 """Every request has an id, which its answer, its log lines and its trace carry.
 
-A trusted proxy's `X-Request-ID` is taken over, anybody else's is not: whoever can choose ids can make the log lie.
+A trusted proxy's `X-Request-ID` is taken over, anybody else's is not: whoever can choose ids can make the log lie. Our
+own proxy, which comes over a unix socket, passes on those of the proxies that it trusts.
 """
 
 import re
@@ -18,7 +19,7 @@ _FORM = re.compile(r"[A-Za-z0-9._-]{8,128}")
 
 def assign(scope: Scope, trusted: Networks) -> str:
     """Draw this request's id, or take over what a trusted proxy says; others find it in the scope."""
-    found = (_given(scope) if trusted and is_trusted(_peer(scope), trusted) else None) or secrets.token_hex(16)
+    found = (_given(scope) if _is_believed(scope, trusted) else None) or secrets.token_hex(16)
     scope[_KEY] = found
     return found
 
@@ -33,6 +34,6 @@ def _given(scope: Scope) -> str | None:
     return text if _FORM.fullmatch(text) else None
 
 
-def _peer(scope: Scope) -> str | None:
+def _is_believed(scope: Scope, trusted: Networks) -> bool:
     client = scope.get("client")
-    return client[0] if client else None
+    return client is None or is_trusted(client[0], trusted)

@@ -12,6 +12,7 @@ _SECURITY = "".join(f"{name.lower()}: {value}\r\n" for name, value in SECURITY_H
 UNREACHABLE = Refusal(502, "unreachable", "What should answer here cannot be reached. Try again in a moment.")
 NO_ANSWER = Refusal(502, "no_answer", "What should answer here closed the connection without an answer.")
 BAD_ANSWER = Refusal(502, "bad_answer", "What should answer here did not answer in HTTP/1.1.")
+LATE = Refusal(504, "no_answer", "What should answer here took nothing, or said nothing, for too long.")
 CROSS_ORIGIN = Refusal(403, "cross_origin", "A page of another origin may not open a WebSocket here.")
 BAD_METHOD = Refusal(405, "method_not_allowed", "This method is not served here.")
 BAD_EXPECT = Refusal(417, "expectation_failed", "The only expectation that can be met is 100-continue.")

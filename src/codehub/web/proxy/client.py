@@ -14,7 +14,7 @@ import structlog
 from codehub.web.proxy import answers
 from codehub.web.proxy.activity import is_request_activity
 from codehub.web.proxy.connection import Connection, State
-from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.engine import Engine, Stuck, stuck_since
 from codehub.web.proxy.framing import Body, request_body, response_body
 from codehub.web.proxy.headers import request_fields, response_fields, sent_target
 from codehub.web.proxy.heads import BadHead, Fields, RequestHead, ResponseHead, read_request
@@ -46,18 +46,20 @@ class Client(Connection, Visitor):
         "_sent",
         "_task",
         "_upstream",
+        "_upstream_stuck",
         "request",
     )
     request: Request
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
+    def __init__(self, engine: Engine, counted: str | None = None, *, is_counted: bool = False) -> None:
+        super().__init__(engine, counted, is_counted=is_counted)
         self._known: dict[bytes, Fields] = {}
         self._head: RequestHead | None = None
         self._is_large = False  # the head: it is not kept for longer than its request
         self._body: Body | None = None  # the rest of the request
         self._route: Route | None = None
         self._upstream: Upstream | None = None
+        self._upstream_stuck: Stuck | None = None  # while the upstream does not take what was sent
         self._task: asyncio.Task[None] | None = None
         self._counts = True  # is a sign of use
         self._has_answered = False  # something of the response was written
@@ -110,6 +112,8 @@ class Client(Connection, Visitor):
     def resume_writing(self) -> None:
         super().resume_writing()
         if self._upstream is not None:
+            if self._has_ended:
+                self._deadline = self._engine.now() + self._engine.limits.half_closed_seconds
             self._upstream.resume()
         elif self._state is State.HEAD:
             self._await_next()
@@ -196,7 +200,7 @@ class Client(Connection, Visitor):
     def _send(self, route: Route, upstream: Upstream) -> None:
         head = self._head
         assert head is not None
-        self._route, self._upstream = route, upstream
+        self._route, self._upstream, self._upstream_stuck = route, upstream, None
         self._state = State.EXCHANGE
         self._counts = route.port is not None or is_request_activity(self.request.method, self.request.target)
         if self._counts:
@@ -218,6 +222,8 @@ class Client(Connection, Visitor):
             if self._has_ended and not self._body.done:  # it will never be whole
                 self.end()
             self._read(True)
+        elif not self._has_ended:
+            self._deadline = self._engine.now() + self._engine.limits.answer_seconds
 
     def _send_body(self, data: bytes) -> None:
         body, upstream, route = self._body, self._upstream, self._route
@@ -240,7 +246,7 @@ class Client(Connection, Visitor):
             route.used_at = now
         if body.done:
             self._buffer, body.rest = body.rest, b""
-            self._deadline = None
+            self._deadline = None if self._has_answered else now + self._engine.limits.answer_seconds
         else:
             self._deadline = now + self._engine.limits.body_seconds
 
@@ -253,7 +259,32 @@ class Client(Connection, Visitor):
     # What the upstream tells.
 
     def upstream_writable(self, *, is_writable: bool) -> None:
+        now = self._engine.now()
+        self._upstream_stuck = None if is_writable else (0, now)
+        if not self._is_whole():  # whose turn it is
+            self._deadline = now + self._engine.limits.body_seconds if is_writable else None
         self._read(is_writable)
+
+    def check(self, now: float) -> None:
+        super().check(now)
+        if self._upstream_stuck is not None and self._upstream is not None:
+            self._upstream_stuck = stuck_since(self._upstream_stuck, self._upstream.transport, now)
+            if now - self._upstream_stuck[1] > self._engine.limits.stalled_seconds:
+                self._give_up_waiting()
+
+    def _expire(self) -> None:
+        if self._state is State.EXCHANGE and self._is_whole() and not self._has_ended:
+            self._give_up_waiting()
+        else:
+            super()._expire()
+
+    def _give_up_waiting(self) -> None:
+        """For the upstream."""
+        self._leave_upstream()
+        if self._has_answered:
+            self.end()
+        else:
+            self._answer(answers.LATE)
 
     def interim(self, head: ResponseHead) -> None:
         assert self._route is not None
@@ -269,6 +300,8 @@ class Client(Connection, Visitor):
         if self._engine.is_draining:
             self._is_last = True
         self._has_answered = True
+        if not self._has_ended and self._is_whole():
+            self._deadline = None
         self.transport.write(
             b"HTTP/1.1 %b\r\n%b%b%b\r\n%b"
             % (
@@ -395,4 +428,4 @@ class Client(Connection, Visitor):
         self._leave_route()
         if self._upstream is not None:
             self._upstream.leave()
-            self._upstream = None
+            self._upstream = self._upstream_stuck = None

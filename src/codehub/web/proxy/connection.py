@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from codehub.web import forwarded
 from codehub.web.proxy import answers
-from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.engine import Engine, counted_as, stuck_since
 
 _RESET = struct.pack("ii", 1, 0)
 
@@ -35,6 +35,7 @@ class Connection(asyncio.Protocol):
         "_engine",
         "_has_ended",
         "_here",
+        "_is_counted",
         "_is_trusted",
         "_state",
         "_stuck",
@@ -42,8 +43,10 @@ class Connection(asyncio.Protocol):
     )
     transport: asyncio.Transport
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, counted: str | None = None, *, is_counted: bool = False) -> None:
+        """`counted`: under which name it was counted already, if it was (accepting.py)."""
         self._engine = engine
+        self._counted, self._is_counted = counted, is_counted
         self._state = State.HEAD
         self._buffer = b""  # what came before its turn
         self._has_ended = False  # the client will send no more
@@ -53,7 +56,6 @@ class Connection(asyncio.Protocol):
         self._deadline: float | None = None
         self._address = ""
         self._here = b""
-        self._counted: str | None = None
         self._is_trusted = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
@@ -63,19 +65,30 @@ class Connection(asyncio.Protocol):
         self._here = _authority(name[0], name[1]) if isinstance(name, tuple) else b"localhost"
         self._address = (forwarded.address(peer[0]) if peer else None) or ""
         self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
-        self._counted = None if self._is_trusted else self._address
         engine.clients.add(self)
-        if engine.count(self._counted) > limits.connections_per_address or engine.connections() > limits.connections:
+        if self._is_counted:
+            engine.greeting -= 1
+        elif not self._count():
             transport.write(answers.answer_bytes(answers.TOO_MANY, close=True))
             self._close()
             return
         transport.set_write_buffer_limits(high=limits.write_bytes)
         self._deadline = engine.now() + limits.head_seconds
 
+    def is_connected(self) -> bool:
+        """Whether it was ever told of its transport."""
+        return hasattr(self, "transport")
+
+    def _count(self) -> bool:
+        """Whether there is room for it."""
+        self._is_counted = True
+        self._counted = counted_as(self._address, self._engine.trusted)
+        return self._engine.admit(self._counted)
+
     def connection_lost(self, _exc: Exception | None) -> None:
         self._state = State.CLOSED
         self._engine.clients.discard(self)
-        self._engine.uncount(self._counted)
+        self._engine.dismiss(self._counted)
 
     def pause_writing(self) -> None:
         self._can_write = False
@@ -85,19 +98,20 @@ class Connection(asyncio.Protocol):
         self._can_write = True
 
     def check(self, now: float) -> None:
-        """End it if its time is over."""
-        if self._deadline is not None and now > self._deadline and self._can_read:
-            if self._state in (State.DECIDING, State.EXCHANGE):
+        """End it if its time is over; while something waits for the client, only the client is to blame."""
+        if not self._can_write:
+            self._stuck = stuck_since(self._stuck, self.transport, now)
+            if now - self._stuck[1] > self._engine.limits.stalled_seconds:
                 self.end()
-            else:
-                self._state = State.CLOSED
-                self.transport.abort()
-        elif not self._can_write:
-            waiting = self.transport.get_write_buffer_size()
-            if waiting != self._stuck[0]:
-                self._stuck = (waiting, now)
-            elif now - self._stuck[1] > self._engine.limits.stalled_seconds:
-                self.end()
+        elif self._deadline is not None and now > self._deadline:
+            self._expire()
+
+    def _expire(self) -> None:
+        if self._state in (State.DECIDING, State.EXCHANGE):
+            self.end()
+        else:
+            self._state = State.CLOSED
+            self.transport.abort()
 
     def drain(self) -> None:
         """No further requests; what is under way may end."""
@@ -126,7 +140,6 @@ class Connection(asyncio.Protocol):
     def _close(self) -> None:
         """Once what was written has gone out; a client that does not take it is not waited for without end."""
         self._state = State.CLOSED
-        self._can_read = True
         self._deadline = self._engine.now() + self._engine.limits.stalled_seconds
         self.transport.close()
 

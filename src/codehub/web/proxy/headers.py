@@ -12,6 +12,7 @@ from codehub.web.proxy.names import (
     HOP,
     NOT_A_WORKSPACES,
     NOT_ON_A_SHARED_ORIGIN,
+    REQUEST_ID,
     USUAL_OPTIONS,
     WEBSOCKET,
     WRITTEN_ANEW,
@@ -39,7 +40,7 @@ def request_fields(fields: Fields, request: Request, route: Route) -> bytes:
     out = [b"host: %b\r\n" % request.host]
     for pair, line in zip(fields.pairs, fields.lines, strict=True):
         if line is None:
-            line = _to_workspace(pair) if is_workspace else _to_api(pair)  # noqa: PLW2901
+            line = _to_workspace(pair) if is_workspace else _to_api(pair, request)  # noqa: PLW2901
         if line is not None and not (named and pair[0] in named):
             out.append(line)
     if fields.is_chunked:
@@ -68,9 +69,11 @@ def _to_workspace(pair: tuple[bytes, bytes]) -> bytes | None:
     return None if name in HOP or name in WRITTEN_ANEW or name in CREDENTIALS or is_claim(name) else _line(pair)
 
 
-def _to_api(pair: tuple[bytes, bytes]) -> bytes | None:
+def _to_api(pair: tuple[bytes, bytes], request: Request) -> bytes | None:
     """It has no WebSockets, and gets what people log in with."""
     name = pair[0]
+    if name == REQUEST_ID and not request.is_from_proxy:
+        return None
     return None if name in HOP or name in WRITTEN_ANEW or name.startswith(WEBSOCKET) or is_claim(name) else _line(pair)
 
 

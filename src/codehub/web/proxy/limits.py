@@ -14,7 +14,8 @@ class Limits:
     head_seconds: float = 20.0  # from a request's first byte, or from connecting, to the end of its head
     idle_seconds: float = 75.0  # between two requests
     body_seconds: float = 120.0  # without a byte of a body that was announced
-    stalled_seconds: float = 180.0  # without a byte taken by a client that data waits for
+    stalled_seconds: float = 180.0  # without a byte taken by a side, client or upstream, that data waits for
+    answer_seconds: float = 600.0  # without a byte of an answer to a request that was sent whole
     half_closed_seconds: float = 30.0  # without a byte for a client that will send no more: it may be gone
     linger_seconds: float = 5.0  # reading on after an early answer, so that the answer arrives
     connect_seconds: float = 5.0

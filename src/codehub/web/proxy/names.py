@@ -19,8 +19,9 @@ NOT_A_WORKSPACES = frozenset(
 NOT_ON_A_SHARED_ORIGIN = NOT_A_WORKSPACES | frozenset(
     b"service-worker-allowed origin-agent-cluster accept-ch critical-ch reporting-endpoints speculation-rules".split()
 )
+REQUEST_ID = b"x-request-id"  # goes to the API from trusted proxies only: it stands in the log
 _REWRITTEN = frozenset(b"set-cookie location".split())
-_THOUGHT_ABOUT = HOP | WRITTEN_ANEW | CREDENTIALS | NOT_ON_A_SHARED_ORIGIN | _REWRITTEN
+_THOUGHT_ABOUT = HOP | WRITTEN_ANEW | CREDENTIALS | NOT_ON_A_SHARED_ORIGIN | _REWRITTEN | {REQUEST_ID}
 # Fields that say where a message goes, how long it is, who sent it: never after the fact.
 _NO_TRAILERS = _THOUGHT_ABOUT | frozenset(
     b"trailer content-type content-encoding content-range cache-control expect range vary www-authenticate".split()

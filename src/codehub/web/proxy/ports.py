@@ -22,6 +22,7 @@ class Request:
     peer: str  # whose request it is: an address; behind trusted proxies the nearest that is not one of them
     is_secure: bool  # whether the browser speaks TLS
     is_upgrade: bool  # asks for a WebSocket
+    is_from_proxy: bool = False  # a trusted one
 
 
 class Exchange(Protocol):

@@ -9,6 +9,7 @@ from codehub.web.proxy import answers
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.headers import is_own_origin
 from codehub.web.proxy.ports import Decision, Exchange, Refusal, Request, Route
+from codehub.web.proxy.sockets import keep_alive
 from codehub.web.proxy.upstream import Upstream
 
 log = structlog.get_logger(__name__)
@@ -72,6 +73,7 @@ async def connect(engine: Engine, route: Route) -> Upstream:
             else:
                 host, _, port = route.address.rpartition(":")
                 await loop.create_connection(lambda: upstream, host.strip("[]"), int(port))
+                keep_alive(upstream.transport.get_extra_info("socket"))
     except BaseException:
         if hasattr(upstream, "transport"):  # made, and cancelled in the same moment
             upstream.close()

@@ -15,7 +15,9 @@ def request_of(
     if trusted is not None:
         address, host, is_secure = _said(fields, address, host, trusted, is_secure=is_tls)
     is_upgrade = fields.upgrade == b"websocket" and _asks_for_websocket(head)
-    return Request(head.method, head.target, fields.pairs, host, address, is_secure, is_upgrade)
+    return Request(
+        head.method, head.target, fields.pairs, host, address, is_secure, is_upgrade, is_from_proxy=trusted is not None
+    )
 
 
 def _said(

@@ -1,16 +1,19 @@
-"""Serving the public port on a socket that is already bound, until cancelled; then what is under way may end."""
+"""Serving the public port on sockets that are already bound, until cancelled; then what is under way may end."""
 
 import asyncio
 import resource
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from codehub.together import together
 from codehub.web import forwarded
+from codehub.web.proxy.accepting import accept_tls
 from codehub.web.proxy.client import Client
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.ports import Gate
+from codehub.web.proxy.sockets import keep_alive
 from codehub.web.proxy.tls import Certificate
 
 _SWEEP_SECONDS = 1.0
@@ -20,7 +23,7 @@ _OTHER_FILES = 256  # the database's, Redis's, the log's, kept upstreams
 
 async def serve(
     gate: Gate,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     limits: Limits | None = None,
     *,
     trusted_proxies: Iterable[str] = (),
@@ -31,19 +34,12 @@ async def serve(
     limits = _affordable(limits or Limits())
     is_secure = public_url.startswith("https:") if public_url else None
     engine = Engine(gate, limits, forwarded.networks(trusted_proxies), is_tls=tls is not None, is_secure=is_secure)
-    _keep_alive(listener)
-    server = await engine.loop.create_server(
-        lambda: Client(engine),
-        sock=listener,
-        backlog=_BACKLOG,
-        ssl=tls.context if tls else None,
-        ssl_handshake_timeout=limits.head_seconds if tls else None,
-    )
+    for listener in listeners:
+        keep_alive(listener)
     sweeping = asyncio.create_task(_sweep(engine, tls))
     try:
-        await asyncio.get_running_loop().create_future()
+        await _accept(engine, listeners, tls)
     finally:
-        server.close()
         try:
             await _drain(engine)
         finally:
@@ -53,6 +49,20 @@ async def serve(
             engine.pool.sweep(float("inf"))
 
 
+async def _accept(engine: Engine, listeners: Sequence[socket.socket], tls: Certificate | None) -> None:
+    """Until cancelled; then nobody listens any more."""
+    if tls is not None:
+        await together({f"accept {at}": accept_tls(engine, each, tls.context) for at, each in enumerate(listeners)})
+        return
+    listen = engine.loop.create_server
+    servers = [await listen(lambda: Client(engine), sock=each, backlog=_BACKLOG) for each in listeners]
+    try:
+        await engine.loop.create_future()
+    finally:
+        for server in servers:
+            server.close()
+
+
 def _affordable(limits: Limits) -> Limits:
     """With as many open files as this process may have, of which a client needs two."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -60,15 +70,6 @@ def _affordable(limits: Limits) -> Limits:
     if most == resource.RLIM_INFINITY:
         return limits
     return replace(limits, connections=min(limits.connections, max(1, (most - _OTHER_FILES) // 2)))
-
-
-def _keep_alive(listener: socket.socket) -> None:
-    """Connections take these from the socket they came in on: a client that vanished is noticed within two minutes."""
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if listener.family != socket.AF_UNIX:
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
 
 
 async def _sweep(engine: Engine, tls: Certificate | None) -> None:

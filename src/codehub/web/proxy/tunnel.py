@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from codehub.web.proxy.activity import FrameScanner
-from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.engine import Engine, Stuck, stuck_since
 from codehub.web.proxy.ports import Route
 
 
@@ -15,12 +15,12 @@ def _nothing_counts(_: bytes) -> bool:
 class _End(asyncio.Protocol):
     """One side."""
 
-    __slots__ = ("_now", "_route", "_scan", "_tunnel", "is_stalled", "other", "transport")
+    __slots__ = ("_now", "_route", "_scan", "_tunnel", "other", "stuck", "transport")
     other: "_End"
 
     def __init__(self, tunnel: "Tunnel", transport: asyncio.Transport, *, counts: bool) -> None:
         self.transport = transport
-        self.is_stalled = False  # does not take what was written
+        self.stuck: Stuck | None = None  # while it does not take what was written
         self._scan: Callable[[bytes], bool] = FrameScanner().feed if counts else _nothing_counts
         self._tunnel = tunnel
         self._route, self._now = tunnel.route, tunnel.now
@@ -31,12 +31,12 @@ class _End(asyncio.Protocol):
             self._route.used_at = self._now()
 
     def pause_writing(self) -> None:
-        self.is_stalled = True
+        self.stuck = (0, self._now())
         if not self.other.transport.is_closing():
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self.is_stalled = False
+        self.stuck = None
         if not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 
@@ -47,7 +47,7 @@ class _End(asyncio.Protocol):
 class Tunnel:
     """Both sides."""
 
-    __slots__ = ("_client", "_counted", "_deadline", "_engine", "_open_ends", "_stuck", "_upstream", "now", "route")
+    __slots__ = ("_client", "_counted", "_deadline", "_engine", "_open_ends", "_upstream", "now", "route")
 
     def __init__(
         self,
@@ -64,7 +64,6 @@ class Tunnel:
         self._engine = engine
         self._deadline: float | None = None
         self._open_ends = 2
-        self._stuck = (0, 0.0)  # bytes that wait for the client, since when
         self._client, self._upstream = _End(self, client, counts=counts), _End(self, upstream, counts=counts)
         self._client.other, self._upstream.other = self._upstream, self._client
         client.set_protocol(self._client)
@@ -91,7 +90,7 @@ class Tunnel:
         self._open_ends -= 1
         if self._open_ends == 0:
             self._engine.tunnels.discard(self)
-            self._engine.uncount(self._counted)
+            self._engine.dismiss(self._counted)
             self.route.open.discard(self)
         elif exc is None:
             end.other.transport.close()  # what was written goes out first …
@@ -102,9 +101,8 @@ class Tunnel:
     def check(self, now: float) -> None:
         if self._deadline is not None and now > self._deadline:
             self.end()
-        if self._client.is_stalled:
-            waiting = self._client.transport.get_write_buffer_size()
-            if waiting != self._stuck[0]:
-                self._stuck = (waiting, now)
-            elif now - self._stuck[1] > self._engine.limits.stalled_seconds:
-                self.end()
+        for side in (self._client, self._upstream):
+            if side.stuck is not None:
+                side.stuck = stuck_since(side.stuck, side.transport, now)
+                if now - side.stuck[1] > self._engine.limits.stalled_seconds:
+                    self.end()
