@@ -110,14 +110,7 @@ async def test_everything_has_its_place(
 async def test_a_browser_enters_at_the_workspaces_own_origin(
     front: Front, browser: httpx.AsyncClient, pool: Pool, ada: Person, workspace: WorkspaceId
 ) -> None:
-    cookie = (await session_headers(pool, ada))["Cookie"]
-    going = {"Accept": "text/html", "Host": f"localhost:{front.port}", "Cookie": cookie}
-    sent = await browser.get(front.url(f"/w/{workspace}/x?y"), headers=going)
-    url = urlsplit(sent.headers["location"])
-    there = {"Accept": "text/html", "Host": url.netloc}
-    entered = await browser.get(front.url(f"{url.path}?{url.query}"), headers=there)
-    assert entered.headers["location"] == f"http://{workspace}.localhost:{front.port}/x?y"
-    visit = {**there, "Cookie": entered.headers["set-cookie"].partition(";")[0]}
+    visit = {**await entered(front, browser, pool, ada, workspace), "Accept": "text/html"}
     assert (await browser.get(front.url("/x?y"), headers=visit)).text == "GET /x?y HTTP/1.1"
     assert (await browser.get(front.url("/api/v1/session"), headers=visit)).text == "GET /api/v1/session HTTP/1.1"
 
@@ -185,3 +178,36 @@ async def test_a_workspace_that_does_not_answer_has_a_page(
     forged = {**headers, "Accept": "text/html", "X-CodeHub-Unreachable": "1"}
     missing = await browser.get(front.url(f"/w/{uuid4()}/"), headers=forged)
     assert missing.status_code == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_what_another_workspaces_page_sends_never_arrives(
+    front: Front, browser: httpx.AsyncClient, pool: Pool, ada: Person, workspace: WorkspaceId, method: str
+) -> None:
+    """They are one site, so the browser sends the cookie along."""
+    there = await entered(front, browser, pool, ada, workspace)
+    own = f"http://{workspace}.localhost:{front.port}"
+    sent = await browser.request(method, front.url("/x"), headers={**there, "Origin": own})
+    assert sent.text == f"{method} /x HTTP/1.1"
+    for origin in (f"http://{uuid4()}.localhost:{front.port}", f"http://localhost:{front.port}", "null"):
+        headers = {**there, "Origin": origin, "Sec-Fetch-Site": "same-site"}
+        refused = await browser.request(method, front.url("/x"), headers=headers)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "cross_site")
+
+
+async def entered(
+    front: Front, browser: httpx.AsyncClient, pool: Pool, person: Person, workspace: WorkspaceId
+) -> dict[str, str]:
+    """What a browser sends at the workspace's own origin, once it was handed over."""
+    cookie = (await session_headers(pool, person))["Cookie"]
+    url, jar = f"http://localhost:{front.port}/w/{workspace}/x?y", {f"localhost:{front.port}": cookie}
+    for _ in range(4):
+        to = urlsplit(url)
+        headers = {"Accept": "text/html", "Host": to.netloc, "Cookie": jar.get(to.netloc, "")}
+        answer = await browser.get(front.url(f"{to.path}?{to.query}"), headers=headers)
+        url = answer.headers["location"]
+        if "set-cookie" in answer.headers:
+            jar[to.netloc] = answer.headers["set-cookie"].partition(";")[0]
+    own = f"{workspace}.localhost:{front.port}"
+    assert url == f"http://{own}/x?y"
+    return {"Host": own, "Cookie": jar[own]}

@@ -1,6 +1,7 @@
 """How many may connect: counted over all sockets, per home, and from the first byte of a TLS handshake on."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.proxy.world import WORKSPACE, PlainGate, echo_heads, proxy, upstream
 from tests.support import eventually
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-FEW = {"drain_seconds": 0.1, "tunnel_seconds": 0.1}
+SOON = Limits(drain_seconds=0.1, tunnel_seconds=0.1)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_two_sockets_share_one_limit() -> None:
     port = beside.getsockname()[1]
     with upstream(echo_heads) as there:
         gate = PlainGate(Route("one", there.address, WORKSPACE))
-        with proxy(gate, Limits(connections_per_address=2, **FEW), beside=beside) as here:
+        with proxy(gate, replace(SOON, connections_per_address=2), beside=beside) as here:
             first = here.connect()
             first.send(GET)
             assert first.answer()[0] == 200
@@ -63,7 +64,7 @@ def is_turned_away(sock: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.parametrize("limits", [Limits(connections_per_address=2, **FEW), Limits(connections=2, **FEW)])
+@pytest.mark.parametrize("limits", [replace(SOON, connections_per_address=2), replace(SOON, connections=2)])
 def test_handshakes_count(tmp_path: Path, limits: Limits) -> None:
     chain, key = make(tmp_path, "hub.example")
     with upstream(echo_heads) as there:
@@ -96,7 +97,7 @@ def test_a_handshake_that_is_never_ended_is_cut_off(tmp_path: Path) -> None:
     with upstream(echo_heads) as there:
         gate = PlainGate(Route("one", there.address, WORKSPACE))
         with (
-            proxy(gate, Limits(head_seconds=0.3, **FEW), tls=Certificate(chain, key)) as here,
+            proxy(gate, replace(SOON, head_seconds=0.3), tls=Certificate(chain, key)) as here,
             socket.create_connection(("127.0.0.1", here.port)) as silent,
         ):
             assert is_turned_away(silent)

@@ -48,6 +48,7 @@ class Browser:
 
     async def _send(self, method: str, path: str, host: str, headers: dict[str, str]) -> httpx.Response:
         given = {**self.credential, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        self.http.cookies.clear()  # browsers share the connection, not what they were given
         return await self.http.request(method, f"http://{host}{path}", headers=given)
 
 

@@ -1,7 +1,7 @@
 """A workspace's own origin: how a browser gets there, what its cookie opens, and what nobody reaches from there."""
 
 from datetime import timedelta
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import httpx
@@ -27,12 +27,23 @@ def host_of(workspace: WorkspaceId, port: int | None = None) -> str:
     return f"{workspace}.{MAIN}" if port is None else f"{port}--{workspace}.{MAIN}"
 
 
+async def follows(browser: Browser, answer: httpx.Response) -> httpx.Response:
+    """To where it was sent."""
+    assert answer.status_code == 303, answer.text
+    url = urlsplit(answer.headers["location"])
+    return await browser.goes_to(f"{url.path}?{url.query}", url.netloc)
+
+
+async def sent_to_enter(browser: Browser, path: str) -> tuple[Browser, httpx.Response]:
+    """The browser as it is at the workspace's own origin, and the answer that sends it there with a code."""
+    begun = await follows(Browser(browser.http), await browser.goes_to(path))
+    return Browser(browser.http, {"Cookie": cookie_of(begun)}), await follows(browser, begun)
+
+
 async def handed_over(browser: Browser, path: str) -> httpx.Response:
     """Where the main origin sends the browser, and what it is told there."""
-    sent = await browser.goes_to(path)
-    assert sent.status_code == 303, sent.text
-    url = urlsplit(sent.headers["location"])
-    return await Browser(browser.http).goes_to(f"{url.path}?{url.query}", url.netloc)
+    there, answer = await sent_to_enter(browser, path)
+    return await follows(there, answer)
 
 
 def cookie_of(answer: httpx.Response) -> str:
@@ -75,33 +86,85 @@ async def test_a_port_has_an_origin_and_a_cookie_of_its_own(
 async def test_a_code_works_once_for_a_minute_and_only_where_it_was_meant_for(
     ada: Browser, person: Person, workspace: WorkspaceId, redis: Redis, owner: Connection
 ) -> None:
-    async def code() -> str:
-        return urlsplit((await ada.goes_to(f"/w/{workspace}/")).headers["location"]).query
+    there, _ = await sent_to_enter(ada, f"/w/{workspace}/")
 
-    stranger = Browser(ada.http)
+    async def code() -> str:
+        begun = await there.goes_to("/.codehub/enter?path=/", host_of(workspace))
+        return urlsplit((await follows(ada, begun)).headers["location"]).query
+
     enter, used = "/.codehub/enter?", 400
     once = await code()
-    assert (await stranger.goes_to(enter + once, host_of(workspace))).status_code == 303
-    assert (await stranger.goes_to(enter + once, host_of(workspace))).status_code == used, "replayed"
+    assert (await there.goes_to(enter + once, host_of(workspace))).status_code == 303
+    assert (await there.goes_to(enter + once, host_of(workspace))).status_code == used, "replayed"
     other = await resting(owner, person, "RUNNING", endpoint="10.0.0.2:80", op_id=uuid4())
     for host in (host_of(other), host_of(workspace, 3000), f"{workspace}.localhost:9999"):
-        assert (await stranger.goes_to(enter + await code(), host)).status_code == used, host
+        assert (await there.goes_to(enter + await code(), host)).status_code == used, host
     await redis.flushdb()
     late = await code()
     (key,) = [each async for each in redis.scan_iter("codehub:enter:*")]
     assert 0 < await redis.ttl(key) <= 60
     await redis.delete(key)
-    assert (await stranger.goes_to(enter + late, host_of(workspace))).status_code == used, "expired"
-    for made_up in ("", "code=", "code=x", f"code={'x' * 500}"):
-        assert (await stranger.goes_to(enter + made_up, host_of(workspace))).status_code == used
+    assert (await there.goes_to(enter + late, host_of(workspace))).status_code == used, "expired"
+    for made_up in ("code=", "code=x", f"code={'x' * 500}"):
+        assert (await there.goes_to(enter + made_up, host_of(workspace))).status_code == used
+
+
+async def test_a_code_works_in_the_browser_only_that_it_was_drawn_in(ada: Browser, workspace: WorkspaceId) -> None:
+    """Else a link could make somebody work in the workspace of whoever sent it, as them."""
+    _, planted = await sent_to_enter(ada, f"/w/{workspace}/")
+    victim = Browser(ada.http)
+    answer = await follows(victim, planted)
+    assert answer.status_code == 400
+    assert "set-cookie" not in answer.headers
+    _, planted = await sent_to_enter(ada, f"/w/{workspace}/")
+    begun = await victim.goes_to("/.codehub/enter?path=/", host_of(workspace))
+    answer = await follows(Browser(ada.http, {"Cookie": cookie_of(begun)}), planted)
+    assert answer.status_code == 400, "a browser that is about to enter by itself"
+    assert "set-cookie" not in answer.headers
+
+
+async def test_two_tabs_of_a_browser_enter_at_once(ada: Browser, workspace: WorkspaceId) -> None:
+    there, first = await sent_to_enter(ada, f"/w/{workspace}/1")
+    begun = await follows(there, await ada.goes_to(f"/w/{workspace}/2"))
+    second = await follows(ada, begun)
+    both = Browser(ada.http, {"Cookie": cookie_of(begun)})
+    assert (await follows(both, first)).headers["location"].endswith("/1")
+    assert (await follows(both, second)).headers["location"].endswith("/2")
+
+
+@pytest.mark.parametrize(("main", "back"), [
+    (MAIN, MAIN), ("codehub.localhost:8080", "codehub.localhost:8080"), ("evil.test", MAIN), ("", MAIN),
+    ("codehub.localhost:9999", MAIN), ("{id}.localhost:8080", MAIN), ("evil.test/.localhost:8080", MAIN),
+])  # fmt: skip
+async def test_the_way_back_is_to_the_host_that_the_browser_came_from_if_it_is_ours(
+    ada: Browser, workspace: WorkspaceId, main: str, back: str
+) -> None:
+    main = quote(main.replace("{id}", str(workspace)))
+    begun = await Browser(ada.http).goes_to(f"/.codehub/enter?path=/&main={main}", host_of(workspace))
+    assert urlsplit(begun.headers["location"]).netloc == back
+
+
+async def test_a_code_is_not_drawn_for_who_may_not_enter(
+    ada: Browser, pool: Pool, person: Person, workspace: WorkspaceId, owner: Connection
+) -> None:
+    bob = await add_person(pool, "bob")
+    stranger = Browser(ada.http, {"Cookie": (await session_headers(pool, bob))["Cookie"]})
+    begun = await Browser(ada.http).goes_to("/.codehub/enter?path=/x", host_of(workspace))
+    assert (await follows(stranger, begun)).status_code == 404
+    assert (await follows(Browser(ada.http), begun)).headers["location"].startswith("/login?")
+    resting_one = await resting(owner, person, "STANDBY")
+    begun = await Browser(ada.http).goes_to("/.codehub/enter?path=/x", host_of(resting_one))
+    assert (await follows(ada, begun)).headers["location"] == f"/w/{resting_one}/x", "where it is woken"
+    for query in ("", "?for=x&path=/", f"?for={'a' * 64}", f"?for={'a' * 64}&path=//x&port=80"):
+        assert (await ada.goes_to(f"/w/{workspace}/.codehub/enter{query}")).status_code in {404, 422}, query
 
 
 async def test_a_code_of_a_login_that_ended_opens_nothing(
     ada: Browser, workspace: WorkspaceId, owner: Connection
 ) -> None:
-    sent = urlsplit((await ada.goes_to(f"/w/{workspace}/")).headers["location"])
+    there, sent = await sent_to_enter(ada, f"/w/{workspace}/")
     await owner.execute("DELETE FROM sessions")
-    answer = await Browser(ada.http).goes_to(f"{sent.path}?{sent.query}", sent.netloc)
+    answer = await follows(there, sent)
     assert (answer.status_code, answer.headers["location"]) == (303, f"http://{MAIN}/w/{workspace}/")
     assert "set-cookie" not in answer.headers
 
@@ -146,9 +209,13 @@ async def test_who_may_no_longer_enter_goes_back_rather_than_waiting_for_ever(
 
 
 async def test_a_browser_that_keeps_no_cookies_does_not_go_round_for_ever(ada: Browser, workspace: WorkspaceId) -> None:
-    answers = [await ada.goes_to(f"/w/{workspace}/") for _ in range(12)]
-    assert answers[0].status_code == 303
-    assert answers[-1].status_code == 400
+    _, sent = await sent_to_enter(ada, f"/w/{workspace}/")
+    answer = await follows(Browser(ada.http), sent)
+    assert answer.status_code == 400
+    assert "cookie" in answer.text
+    begun = await follows(Browser(ada.http), await ada.goes_to(f"/w/{workspace}/"))
+    answers = [await follows(ada, begun) for _ in range(12)]
+    assert answers[-1].status_code == 400, "and one that keeps the first cookie alone"
     assert "cookie" in answers[-1].text
 
 
@@ -192,10 +259,15 @@ async def test_a_host_of_its_own_under_tls(
     secure = Context(Settings.load(), context.pool, context.redis, context.images, context.default_backend)
     cookie = (await session_headers(pool, person))["Cookie"].replace("codehub_session", "__Host-codehub_session")
     async with api_over(secure) as http:
-        sent = await Browser(http, {"Cookie": cookie}).goes_to(f"/w/{workspace}/x", "codehub.example.com")
+        browser = Browser(http, {"Cookie": cookie})
+        sent = await browser.goes_to(f"/w/{workspace}/x", "codehub.example.com")
         url = urlsplit(sent.headers["location"])
         assert (url.scheme, url.netloc) == ("https", f"{workspace}.ws.example.com")
-        answer = await Browser(http).goes_to(f"{url.path}?{url.query}", url.netloc)
+        begun = await follows(Browser(http), sent)
+        assert begun.headers["set-cookie"].startswith("__Host-codehub_entering=")
+        assert begun.headers["location"].startswith("https://codehub.example.com/")
+        there = Browser(http, {"Cookie": cookie_of(begun)})
+        answer = await follows(there, await follows(browser, begun))
         assert answer.headers["location"] == f"https://{workspace}.ws.example.com/x"
         assert answer.headers["set-cookie"].startswith("__Host-codehub_visit=")
         assert "secure" in answer.headers["set-cookie"].lower()

@@ -327,6 +327,6 @@ async def test_without_redis_there_is_a_page(
     ada: Browser, workspace: WorkspaceId, context: Context, pool: Pool
 ) -> None:
     async with open_redis("redis://127.0.0.1:1") as away, api_over(replace(context, redis=away)) as http:
-        page = await Browser(http, ada.credential).goes_to(f"/w/{workspace}/")
+        page = await Browser(http, ada.credential).goes_to(f"/w/{workspace}/.codehub/enter?path=/&for={'a' * 64}")
     assert page.status_code == 503
     assert "tries again by itself" in page.text

@@ -16,7 +16,10 @@ SECURE_FLOW = f"__Host-{FLOW}"
 DEVICE = "codehub_device"  # a browser that was logged in with before
 VISIT = "codehub_visit"  # opens one workspace at its own origin, and nothing of ours
 SECURE_VISIT = f"__Host-{VISIT}"
-OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT)  # none of them may ever reach a workspace
+ENTERING = "codehub_entering"  # a browser that is being led to a workspace's own origin
+SECURE_ENTERING = f"__Host-{ENTERING}"
+# None of them may ever reach a workspace.
+OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT, ENTERING, SECURE_ENTERING)
 
 
 def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
@@ -26,6 +29,10 @@ def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
 
 def visit_of(connection: HTTPConnection, *, secure: bool) -> str | None:
     return value_of(connection, SECURE_VISIT if secure else VISIT)
+
+
+def entering_of(connection: HTTPConnection, *, secure: bool) -> str | None:
+    return value_of(connection, SECURE_ENTERING if secure else ENTERING)
 
 
 def value_of(connection: HTTPConnection, wanted: str) -> str | None:
@@ -52,6 +59,10 @@ def end_session(response: Response, *, secure: bool) -> None:
 
 def set_visit(response: Response, secret: str, *, secure: bool, seconds: float) -> None:
     set_cookie(response, SECURE_VISIT if secure else VISIT, secret, secure=secure, seconds=seconds)
+
+
+def set_entering(response: Response, secret: str, *, secure: bool, seconds: float) -> None:
+    set_cookie(response, SECURE_ENTERING if secure else ENTERING, secret, secure=secure, seconds=seconds)
 
 
 def set_cookie(response: Response, name: str, value: str, *, secure: bool, seconds: float, path: str = "/") -> None:

@@ -85,10 +85,17 @@ class Hosts:
         port = f":{self._port}" if self._port else port
         return f"{label}.{self._host}{port}"
 
-    def main_origin(self, authority: str, *, is_secure: bool) -> str:
-        """CodeHub's own origin beside this workspace's host; CODEHUB_PUBLIC_URL is set where the host is."""
-        scheme = "https" if is_secure else "http"
-        return self.public_url or f"{scheme}://{LOCAL}{_split(authority)[1]}"
+    def main_origin(self, authority: str, *, is_secure: bool, known_as: str | None = None) -> str:
+        """CodeHub's own origin beside this workspace's host; CODEHUB_PUBLIC_URL is set where the host is.
+
+        `known_as` is the host that a browser says it came from: believed if it is surely ours.
+        """
+        if self.public_url is not None:
+            return self.public_url
+        name, port = _split(known_as or "")
+        here = _split(authority)[1]
+        is_ours = name.endswith(f".{LOCAL}") and port == here and self.place_of(f"{name}{port}") is Place.MAIN
+        return f"{'https' if is_secure else 'http'}://{name if is_ours else LOCAL}{here}"
 
     def is_secure(self, seen: bool) -> bool:
         """Whether the browser speaks TLS; `seen` is what the request says."""

@@ -84,14 +84,32 @@ async def _let_in(visit: Visit, actor: Actor, shown: ShownWorkspace, *, has_wait
     if visit.own is not None:
         if actor.kind is not ActorKind.USER:
             return see_other(visit.own_origin + visit.path)  # a program brings its token there
-        code = await handover.draw(visit.context, actor, visit.to, visit.own, visit.path)
-        if code is None:
-            return pages.dead_end(voice, "cookies", visit.main_path)
-        return see_other(f"{visit.own_origin}{handover.ENTER}?code={code}")
+        return see_other(handover.begin_url(visit.own_origin, visit.path, visit.authority))
     if visit.to.port is not None:
         return pages.dead_end(voice, "ports", None, HTTPStatus.NOT_FOUND)
     is_new = await visits.let_in(visit.context.pool, actor, visit.to.workspace, shown.workspace.owner_user_id)
     return see_other(visit.main_path) if is_new or has_waited else pages.opening(voice)
+
+
+async def hand_over(visit: Visit, browser: str) -> Response:
+    """With a code for the browser that asked at the workspace's own origin; whatever else it takes is done before."""
+    try:
+        actor = await visit.actor()
+        shown = await visits.found(visit.context.pool, actor, visit.to.workspace)
+        if step_of(shown.workspace) is not Step.IN or visit.own is None or actor.kind is not ActorKind.USER:
+            return see_other(visit.main_path)
+        code = await handover.draw(
+            visit.context, actor, visit.to, authority=visit.own, path=visit.path, browser=browser
+        )
+    except NotLoggedIn:
+        return visit.to_login()
+    except NotFound:
+        return pages.missing(visit.voice())
+    except Unavailable:
+        return pages.unavailable(visit.voice())
+    if code is None:
+        return pages.dead_end(visit.voice(shown.name), "cookies", visit.main_path)
+    return see_other(f"{visit.own_origin}{handover.ENTER}?code={code}")
 
 
 def limit_page(visit: Visit, shown: ShownWorkspace, refused: OverLimit, back: str) -> Response:

@@ -1,10 +1,16 @@
 """Leading a browser that is logged in to a workspace's own origin, by a code that works once (ADR 8).
 
-The code is bound to the session, the workspace, the port and the host that it was drawn for; where the browser goes
-afterwards is kept with it, so nobody else can choose that.
+    main  /w/{id}/path                        who is logged in and may enter is sent on
+    own   /.codehub/enter?path=…              the browser gets a secret, in a cookie of this host
+    main  /w/{id}/.codehub/enter?for=…&path=… a code is drawn, for the browser with that secret
+    own   /.codehub/enter?code=…              … which brings both, and gets the visit's cookie
+
+The code is bound to the session, the workspace, the port and the host that it was drawn for, and to the browser that it
+was drawn in: nobody can make another's browser enter as themselves by sending them a link.
 """
 
 from datetime import timedelta
+from urllib.parse import urlencode
 from uuid import UUID
 
 from codehub.model.visiting import Destination
@@ -15,11 +21,27 @@ from codehub.signals.codes import RedisCodes
 from codehub.web.context import Context
 
 ENTER = "/.codehub/enter"
+ENTERING_SECONDS = 600.0
 _MOST = 8  # codes in a few seconds for one session and workspace
-_LONGEST_CODE = 100
+LONGEST = 100
 
 
-async def draw(context: Context, actor: Actor, to: Destination, authority: str, path: str) -> str | None:
+def begin_url(own_origin: str, path: str, main: str) -> str:
+    """Where the browser gets its secret; `main` is the host that it knows CodeHub by."""
+    return f"{own_origin}{ENTER}?{urlencode({'path': path, 'main': main})}"
+
+
+def draw_url(main_origin: str, to: Destination, path: str, secret: str) -> str:
+    """Where a code is drawn for the browser with that secret."""
+    told: dict[str, object] = {"for": _mark(secret), "path": path}
+    if to.port is not None:
+        told["port"] = to.port
+    return f"{main_origin}/w/{to.workspace}{ENTER}?{urlencode(told)}"
+
+
+async def draw(
+    context: Context, actor: Actor, to: Destination, *, authority: str, path: str, browser: str
+) -> str | None:
     """A code; None for a browser that keeps coming back, because it does not keep the cookie."""
     code = new_secret()
     told = {
@@ -28,6 +50,7 @@ async def draw(context: Context, actor: Actor, to: Destination, authority: str, 
         "port": to.port,
         "authority": authority,
         "path": path,
+        "browser": browser,
     }
     visitor = f"{actor.credential_id}:{to.workspace}:{to.port or ''}"
     drawn = await RedisCodes(context.redis).keep(hash_of(code).hex(), told, visitor)
@@ -35,14 +58,19 @@ async def draw(context: Context, actor: Actor, to: Destination, authority: str, 
 
 
 async def enter(
-    context: Context, code: str, to: Destination, authority: str, address: str | None
+    context: Context, code: str, secret: str, to: Destination, *, authority: str, address: str | None
 ) -> tuple[str, timedelta, str] | None:
     """The visit's secret, how long it lasts, and where to go on; None when the code does not hold, or not here."""
-    told = await RedisCodes(context.redis).take(hash_of(code).hex()) if 0 < len(code) <= _LONGEST_CODE else None
-    if told is None or told["authority"] != authority:
+    told = await RedisCodes(context.redis).take(hash_of(code).hex()) if 0 < len(code) <= LONGEST else None
+    if told is None or told["authority"] != authority or told["browser"] != _mark(secret):
         return None
     if (told["workspace"], told["port"]) != (str(to.workspace), to.port):
         return None
     accounts = context.settings.accounts
-    secret, lifetime = await visits.enter(context.pool, accounts, UUID(str(told["session"])), to, address)
-    return secret, lifetime, str(told["path"])
+    visit, lifetime = await visits.enter(context.pool, accounts, UUID(str(told["session"])), to, address)
+    return visit, lifetime, str(told["path"])
+
+
+def _mark(secret: str) -> str:
+    """By which the main origin knows the browser: it must not learn the secret, which stands in a URL there."""
+    return hash_of(secret).hex()

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from codehub.errors import NotFound, NotLoggedIn, Unavailable
 from codehub.model.visiting import Destination, Step
 from codehub.services import visits
+from codehub.services.sessions import new_secret
 from codehub.web import cookies, csrf, errors
 from codehub.web.auth import bearer_of
 from codehub.web.context import Context
@@ -57,6 +58,8 @@ async def _answer(request: Request) -> Response:
     visit = Visit.of(request, context, to, target_of(request))
     main = hosts.main_origin(authority, is_secure=visit.is_secure)
     if visit.path.partition("?")[0] == handover.ENTER:
+        if "code" not in visit.request.query_params:
+            return _begin(visit)
         return await _enter(visit, main)
     if visit.path.startswith("/.codehub/"):
         return asset(visit.path.removeprefix("/.codehub/").partition("?")[0])
@@ -68,13 +71,31 @@ async def _answer(request: Request) -> Response:
         raise
 
 
+def _begin(visit: Visit) -> Response:
+    """The browser gets a secret, which the code will be drawn for; one that it has is good for another tab too."""
+    given = visit.request.query_params
+    path = given.get("path", "/")
+    browser = cookies.entering_of(visit.request, secure=visit.is_secure)
+    if browser is None or len(browser) > handover.LONGEST:
+        browser = new_secret()
+    main = visit.hosts.main_origin(visit.authority, is_secure=visit.is_secure, known_as=given.get("main"))
+    response = see_other(handover.draw_url(main, visit.to, path if path.startswith("/") else f"/{path}", browser))
+    cookies.set_entering(response, browser, secure=visit.is_secure, seconds=handover.ENTERING_SECONDS)
+    return response
+
+
 async def _enter(visit: Visit, main: str) -> Response:
-    """A code that holds becomes a cookie of this host; whoever comes without goes back."""
-    code = visit.request.query_params.get("code", "")
+    """A code that holds becomes a cookie of this host; whoever comes with another's goes back."""
+    code = visit.request.query_params["code"]
+    browser = cookies.entering_of(visit.request, secure=visit.is_secure)
     address = csrf.client_address(visit.request, visit.context.settings.accounts)
     back = f"{main}/w/{visit.to.workspace}/"
+    if browser is None:
+        return pages.dead_end(visit.voice(main=main), "cookies", back)
     try:
-        entered = await handover.enter(visit.context, code, visit.to, visit.authority, address)
+        entered = await handover.enter(
+            visit.context, code, browser, visit.to, authority=visit.authority, address=address
+        )
     except NotLoggedIn:
         return see_other(back)
     except Unavailable:

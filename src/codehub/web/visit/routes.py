@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
 
 from codehub.errors import Conflict, NotFound, OverLimit
 from codehub.model.visiting import PORTS, Destination
@@ -27,6 +28,14 @@ router = APIRouter(include_in_schema=False)
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _TYPES = {"visit.css": "text/css; charset=utf-8", "visit.js": "text/javascript; charset=utf-8"}
 Next = Annotated[str | None, Query(max_length=2000)]
+
+
+class Asked(BaseModel):
+    """Who wants to be handed over, and where they go afterwards."""
+
+    browser: Annotated[str, Field(alias="for", pattern="^[0-9a-f]{64}$")]
+    path: Annotated[str, Field(pattern="^/")]
+    port: int | None = None
 
 
 @cache
@@ -89,10 +98,18 @@ async def stop(
     return see_other(local_path(next))
 
 
+@router.get("/w/{identity}/.codehub/enter")
+async def enter(identity: UUID, request: Request, context: InContext, asked: Annotated[Asked, Query()]) -> Response:
+    """From the workspace's own origin, or from that of a port in it."""
+    if asked.port is not None:
+        _check_port(asked.port)
+    visit = Visit.of(request, context, Destination(WorkspaceId(identity), asked.port), asked.path)
+    return await entering.hand_over(visit, asked.browser) if visit.sent.is_navigation else see_other(visit.main_path)
+
+
 @router.api_route("/w/{identity}/.codehub/port/{port}/{rest:path}", methods=METHODS)
 async def visit_port(identity: str, port: int, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001
-    if port not in PORTS:
-        raise NotFound("There is no such port.", f"Ports from {PORTS.start} to {PORTS.stop - 1} can be opened.")
+    _check_port(port)
     return await _visit(request, context, identity, port, f"/.codehub/port/{port}")
 
 
@@ -134,6 +151,11 @@ def _nothing(request: Request, context: InContext) -> Response:
     if visit.sent.is_navigation:
         return pages.missing(visit.voice())
     raise NotFound("There is no such workspace.", "Check its id; it may be somebody else's.")
+
+
+def _check_port(port: int) -> None:
+    if port not in PORTS:
+        raise NotFound("There is no such port.", f"Ports from {PORTS.start} to {PORTS.stop - 1} can be opened.")
 
 
 def _id_of(text: str) -> WorkspaceId | None:
