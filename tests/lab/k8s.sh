@@ -5,7 +5,7 @@
 #   k8s.sh build   only make the programs
 #   k8s.sh start NAME, k8s.sh kill NAME   one part: etcd apiserver containerd manager scheduler kubelet proxy
 #   k8s.sh status  which parts run
-#   k8s.sh down    stop it and forget its state; its programs are kept for the next time
+#   k8s.sh down    stop it and remove all that it made; only its programs are kept, for the next time
 #   k8s.sh wipe    down, and remove the programs too
 # Everything is kept outside the tree, in CODEHUB_LAB_DIR/k8s; the programs under a hash of what makes them.
 set -euo pipefail
@@ -17,6 +17,7 @@ run=$lab/run
 pki=$run/pki
 socket=$run/containerd.sock
 volumes=/tmp/codehub-lab-pv # see k8s-build.sh
+fixed=(/var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/containerd/runc/k8s.io) # by its programs
 port=16443 etcd=12379
 services=10.96.0.0/16 pods=10.244.0.0/24
 parts=(etcd apiserver containerd manager scheduler kubelet proxy)
@@ -223,8 +224,32 @@ show() {
   "$here/docker.sh" env
 }
 
+firewall() { # iptables or ip6tables: what is left of the cluster's rules and chains, as orders to remove them
+  local table
+  for table in mangle filter nat; do
+    echo "*$table"
+    "$1-save" -t $table 2>/dev/null | sed -n '/^-A \(KUBE\|CNI\)-/d; /-[jg] \(KUBE\|CNI\)-/s/^-A/-D/p'
+    "$1-save" -t $table 2>/dev/null | sed -n 's/^:\(\(KUBE\|CNI\)-[^ ]*\) .*/-F \1/p'
+    "$1-save" -t $table 2>/dev/null | sed -n 's/^:\(\(KUBE\|CNI\)-[^ ]*\) .*/-X \1/p'
+    echo COMMIT
+  done
+}
+
+mounts() { awk -v below="$run/" 'index($2, below) == 1 || $2 ~ "^/(var/)?run/netns/cni-" {print $2}' /proc/mounts | sort -r; }
+cgroups() { find /sys/fs/cgroup -depth -type d -path '*/kubepods*'; }
+
+left() { # of all that a cluster makes outside its folder
+  firewall iptables | grep '^-' || true
+  firewall ip6tables | grep '^-' || true
+  mounts
+  cgroups
+  find /run/netns -name 'cni-*' 2>/dev/null || true
+  ip -o link show kcni0 2>/dev/null || true
+  find "$run" "$volumes" "${fixed[@]}" -maxdepth 0 2>/dev/null || true
+}
+
 down() {
-  [ -d "$run" ] || return 0
+  [ -n "$(left)" ] || return 0
   set +e
   if answers; then kubectl delete pods -A --all --grace-period=0 --force >/dev/null 2>&1; fi
   for part in proxy kubelet scheduler manager; do end TERM $part; done
@@ -236,12 +261,16 @@ down() {
     done
   fi >/dev/null 2>&1
   for part in apiserver etcd containerd; do end TERM $part; done
-  awk -v below="$run/" 'index($2, below) == 1 {print $2}' /proc/mounts | sort -r | xargs -r -n 1 umount -l
-  "$bin/kube-proxy" --cleanup >/dev/null 2>&1
+  mounts | xargs -r -n 1 umount -l 2>/dev/null
+  # Some are hidden where /run/netns was mounted on itself after they were made.
+  if grep -q ' /run/netns/cni-' /proc/mounts && umount -l /run/netns; then mounts | xargs -r -n 1 umount -l; fi
+  rm -f /run/netns/cni-*
   ip link del kcni0 2>/dev/null
-  find /sys/fs/cgroup -depth -type d -path '*/kubepods*' -exec rmdir {} + 2>/dev/null
-  rm -rf "$run" "$volumes" /var/lib/kubelet /var/log/pods /var/log/containers # these three are fixed in the kubelet
+  for program in iptables ip6tables; do firewall $program | $program-restore --noflush; done
+  cgroups | xargs -r rmdir 2>/dev/null
+  rm -rf "$run" "$volumes" "${fixed[@]}"
   set -e
+  [ -z "$(left)" ] || fail "left over: $(left)"
 }
 
 mkdir -p "$lab"
