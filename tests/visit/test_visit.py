@@ -15,7 +15,7 @@ import pytest
 from codehub.db.pool import Connection, Pool
 from codehub.model.workspace import WorkspaceId
 from codehub.services.actors import Scope, UserRole
-from codehub.signals.connect import open_redis
+from codehub.signals.connect import Redis, open_redis
 from codehub.web.context import Context
 from codehub.web.visit import progress
 from codehub.web.visit.pages import Voice
@@ -194,6 +194,39 @@ async def test_an_operation_is_waited_for_and_then_it_is_woken(
     await change(owner, busy, phase="RUNNING", endpoint="10.0.0.1:80")
     while b"event: go" not in await asyncio.wait_for(anext(told), 5):
         pass
+
+
+async def test_many_who_wait_for_one_workspace_share_a_look(
+    person: Person, owner: Connection, context: Context, redis: Redis
+) -> None:
+    moving = await resting(
+        owner, person, "ARCHIVED", desired_state="RUNNING", operation="RESTORING", op_id=uuid4(),
+        op_started_at=datetime.now(UTC), archive_key="a/b",
+    )  # fmt: skip
+    await redis.config_resetstat()
+    waiting = [_events(context, person, moving) for _ in range(20)]
+    for _ in range(3):  # the elapsed seconds change, so each is told again
+        told = await asyncio.gather(*(asyncio.wait_for(anext(each), 10) for each in waiting))
+        assert all(b"event: progress" in each for each in told)
+    stats = await redis.info("commandstats")
+    assert 3 <= stats["cmdstat_mget"]["calls"] <= 10, "one question for the progress goes with each look"
+    await change(owner, moving, phase="RUNNING", operation="NONE", op_started_at=None, endpoint="10.0.0.1:80")
+    for each in waiting:
+        while b"event: go" not in await asyncio.wait_for(anext(each), 5):
+            pass
+
+
+async def test_who_may_not_see_it_is_not_told_what_others_are(
+    pool: Pool, person: Person, owner: Connection, context: Context
+) -> None:
+    busy = await resting(
+        owner, person, "RUNNING", desired_state="STANDBY", operation="STOPPING", op_id=uuid4(),
+        op_started_at=datetime.now(UTC),
+    )  # fmt: skip
+    bob = await add_person(pool, "bob")
+    theirs, others = _events(context, person, busy), _events(context, bob, busy)
+    assert b"event: progress" in await asyncio.wait_for(anext(theirs), 10)
+    assert b"event: go" in await asyncio.wait_for(anext(others), 10)
 
 
 async def _events(context: Context, person: Person, workspace: WorkspaceId) -> AsyncIterator[bytes]:

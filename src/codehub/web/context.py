@@ -14,6 +14,7 @@ from codehub.model.workspace import InstanceBackend
 from codehub.services.workspaces.reading import Shelf
 from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import Redis
+from codehub.web.sharing import Shared
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Context:
     def shelf(self) -> Shelf:
         """One for the whole application."""
         return Shelf(self.pool, self.terms.retention)
+
+    @cached_property
+    def shared(self) -> Shared:
+        """What many wait for at once."""
+        return Shared()
 
 
 def of(connection: HTTPConnection) -> Context:
