@@ -136,6 +136,8 @@ lock: .tools/uv/.ready
 	  - -o requirements/uv.txt
 	echo 'jupyterlab' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
 	  $(UPGRADE) - -o src/codehub/drivers/process/ide-jupyterlab.txt
+	echo 'jupyterhub' | $(UV) pip compile --quiet --universal --generate-hashes --no-header --python-version 3.11 \
+	  $(UPGRADE) - -o bench/jupyterhub.txt
 
 clean:
 	rm -rf .venv .tools dist frontend/node_modules src/codehub/web/dashboard/built .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

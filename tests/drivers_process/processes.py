@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import eventually
+
 
 @dataclass(frozen=True)
 class Launched:
@@ -22,6 +24,12 @@ def record_of(folder: Path) -> Launched:
     with suppress(FileNotFoundError, ValueError):
         pids.append(json.loads((folder / "sandbox.json").read_text())["child-pid"])
     return Launched(content["mark"], tuple(pids))
+
+
+def sandboxed_record_of(folder: Path) -> Launched:
+    """Once bubblewrap has written down the first process: a moment after the launch."""
+    eventually(lambda: len(record_of(folder).pids) == 2, "a sandbox")
+    return record_of(folder)
 
 
 def _name(folder: Path) -> str:

@@ -20,7 +20,7 @@ from codehub.errors import Refused
 from codehub.model.names import archive_key
 from codehub.model.observation import JobSeen, JobState
 from codehub.model.workspace import OpId, VolumeRef, WorkspaceId
-from tests.drivers_process.processes import living_of, record_of
+from tests.drivers_process.processes import living_of, record_of, sandboxed_record_of
 from tests.drivers_process.world import ALLOWED, Urls, World
 from tests.support import eventually, eventually_async
 
@@ -122,7 +122,7 @@ async def test_a_killed_job_has_failed(world: World, silent: ProcessDriver) -> N
     workspace_id, volume = await world.create()
     op_id = OpId(uuid4())
     await silent.jobs.archive(workspace_id, op_id, volume)
-    record = record_of(world.root / f"jobs/ws-job-{op_id}")
+    record = sandboxed_record_of(world.root / f"jobs/ws-job-{op_id}")
     os.kill(record.pids[1], signal.SIGKILL)
     eventually(lambda: not living_of(record), "the job is dead")
     (job,) = (await world.driver.jobs.observe())[workspace_id]
@@ -135,7 +135,7 @@ async def test_a_job_whose_keeper_died_still_has_the_home_to_itself(world: World
     workspace_id, volume = await world.create()
     op_id = OpId(uuid4())
     await silent.jobs.archive(workspace_id, op_id, volume)
-    record = record_of(world.root / f"jobs/ws-job-{op_id}")
+    record = sandboxed_record_of(world.root / f"jobs/ws-job-{op_id}")
     os.kill(record.pids[0], signal.SIGKILL)
     eventually(lambda: record.pids[0] not in living_of(record), "bubblewrap is gone")
     (job,) = (await world.driver.jobs.observe())[workspace_id]
@@ -151,7 +151,7 @@ async def test_another_process_under_the_jobs_pid_is_not_the_job(world: World, s
     op_id = OpId(uuid4())
     await silent.jobs.archive(workspace_id, op_id, volume)
     folder = world.root / f"jobs/ws-job-{op_id}"
-    os.kill(record_of(folder).pids[1], signal.SIGKILL)
+    os.kill(sandboxed_record_of(folder).pids[1], signal.SIGKILL)
     eventually(lambda: not living_of(record_of(folder)), "the job is dead")
     (folder / "sandbox.json").write_text(json.dumps({"child-pid": os.getpid()}))
     (job,) = (await world.driver.jobs.observe())[workspace_id]

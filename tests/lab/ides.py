@@ -7,7 +7,6 @@ not do that by itself. They lie outside the tree, in CODEHUB_LAB_DIR, under a ha
 """
 
 import hashlib
-import os
 import sys
 from pathlib import Path
 
@@ -15,16 +14,15 @@ from codehub.drivers.ide import IDES
 from codehub.drivers.process.install import CODE_SERVER, LOCKED, NODE, install
 from codehub.drivers.process.programs import is_installed
 from codehub.errors import StartError
+from tests.lab.places import lab_folder
 from tests.support import missing
 
 NAMES = ("jupyterlab", "code-server")
 
 
 def folder() -> Path:
-    own = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "codehub-lab"
-    lab = Path(os.environ.get("CODEHUB_LAB_DIR", "/var/cache/codehub-lab" if os.geteuid() == 0 else own))
     made_from = f"{CODE_SERVER} {NODE}\n{LOCKED.read_text()}"
-    return lab / f"ide-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}"
+    return lab_folder() / f"ide-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}"
 
 
 def installed(name: str) -> Path:

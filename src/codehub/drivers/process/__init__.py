@@ -56,3 +56,4 @@ class ProcessDriver:
     def close(self) -> None:
         """What runs goes on running."""
         self._threads.close()
+        self._machine.close()

@@ -1,8 +1,10 @@
-"""Starts one program that outlives whoever asked. A script of its own; imports the standard library only.
+"""Starts programs that outlive whoever asked. A script of its own; imports the standard library only.
 
-The plan comes as JSON on standard input (a command line and an environment can be read by others; this cannot). The
-program is not our caller's child: it is forked off, in a session of its own, writes down who it is before it becomes
-the program, and takes nothing along but standard input, output, and from descriptor 3 on what the plan names.
+Whoever asks (launcher.py) holds the other end of standard input, and sends two descriptors for each program: where its
+plan is read from, as JSON (a command line and an environment can be read by others; this cannot), and where to say
+what became of it. A fork does the rest. The program is not our child for long: it is forked off once more, in a session
+of its own, writes down who it is before it becomes the program, and takes nothing along but standard input, output, and
+from descriptor 3 on what the plan names.
 
 As root it first makes a private view of the machine in which the few folders that the sandbox needs are under /tmp:
 so they may lie where the workspace's user could never reach them, such as below root's home.
@@ -15,7 +17,6 @@ import resource
 import signal
 import socket
 import stat
-import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +25,8 @@ MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x80000, 0x2, 0
 PR_SET_NO_NEW_PRIVS = 38
 STAGE = Path("/tmp")  # noqa: S108 - covered by a file system of our own, which nobody else sees
 BACKLOG = 128
-FREE_FROM = 100  # the caller hands down three descriptors, and we open few
+FREE_FROM = 100  # we are handed few descriptors, and open few
+DONE = b"done"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -132,8 +134,8 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
     os._exit(126)
 
 
-def main() -> None:
-    plan = json.load(sys.stdin)
+def start(plan: dict[str, Any]) -> bytes:
+    """What became of it: DONE, or why it did not begin or (if the plan waits for its end) did not end well."""
     os.umask(0o077)
     output = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     wanted = [written(plan["input"]), output, output]
@@ -145,14 +147,39 @@ def main() -> None:
     if pid == 0:
         become(plan, wanted, writing)
     os.close(writing)
-    trouble = os.read(reading, 4096).decode(errors="replace")  # ends when the program has begun
-    if plan["wait"] and not trouble:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        sys.exit(0 if code == 0 else 3)
+    trouble = os.read(reading, 4096)  # ends when the program has begun
     if trouble:
-        os.waitpid(pid, 0)
-        sys.stderr.write(trouble)
-        sys.exit(1)
+        return trouble
+    if plan["wait"] and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0:
+        return b"it ended with an error"
+    return DONE
+
+
+def answer(plan: int, report: int) -> NoReturn:
+    """In a process of its own, whose end closes everything that it opened."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.set_inheritable(report, False)
+        with open(plan, "rb") as file:
+            content = json.load(file)
+        said = start(content)
+    except (OSError, Failed, ValueError, KeyError) as error:
+        said = str(error).encode()
+    os.write(report, said)
+    os._exit(0)
+
+
+def main() -> None:
+    line = socket.socket(fileno=0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that have answered
+    while True:
+        _, descriptors, _, _ = socket.recv_fds(line, 1, 2)
+        if not descriptors:
+            return  # whoever asked has gone
+        if os.fork() == 0:
+            answer(*descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,8 @@
 `isolation()` says in plain sentences what is in force, for people: nothing weaker is ever used without being said.
 """
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Literal
 from codehub.drivers.base import Resources
 from codehub.drivers.process import inside, launch
 from codehub.drivers.process.cgroups import Cgroups
+from codehub.drivers.process.launcher import Launcher
 from codehub.drivers.process.layout import Layout, remove_tree, write_durably
 from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
 from codehub.drivers.process.tree import MARK
@@ -30,7 +29,6 @@ NETWORKS = {
     "host": "WARNING: workspaces share this machine's network (setting): they can reach every server on it, also those"
     " that listen on 127.0.0.1 only, and the metadata address of a cloud. Their own ports cannot be forwarded.",
 }
-_LAUNCH_SECONDS = 30.0
 _FIRST_FREE = 3  # descriptors 0, 1 and 2 are the standard ones
 _OPEN_FILES = 65536
 _SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -84,6 +82,7 @@ class Machine:
         self.no_sandbox = "it is switched off"
         self.cgroups: Cgroups | None = None
         self.prlimit = shutil.which("prlimit")
+        self._launcher = Launcher()
 
     def find_out(self) -> None:
         """Try what is wanted; raises StartError if a sandbox is required and cannot be had."""
@@ -190,18 +189,11 @@ class Machine:
 
     def launch(self, what: Launch) -> None:
         """Start it; what it becomes is written in its folder by itself, so that nothing is lost if we die now."""
-        plan = self._plan(what)
-        command = (sys.executable, "-I", "-S", launch.__file__)
-        try:
-            done = subprocess.run(  # noqa: S603
-                command, input=json.dumps(plan).encode(), capture_output=True, check=False, cwd="/",
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"}, start_new_session=True, timeout=_LAUNCH_SECONDS,
-            )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ActionFailed(f"A process cannot be started: {error}.") from error
-        if done.returncode != 0:
-            words = done.stderr.decode(errors="replace").strip().splitlines()
-            raise ActionFailed(f"A process cannot be started: {words[-1] if words else 'it ended with an error'}.")
+        self._launcher.launch(self._plan(what))
+
+    def close(self) -> None:
+        """What runs goes on running."""
+        self._launcher.close()
 
     def _plan(self, what: Launch) -> dict[str, object]:
         descriptor = _FIRST_FREE + len(what.listen)

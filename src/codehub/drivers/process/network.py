@@ -3,10 +3,11 @@
 A workspace always has a network namespace of its own (unless the setting says `host`), with nothing in it but its own
 loopback. With `internet` a second, smaller sandbox stands beside it: it has the machine's network and no files, and
 runs an HTTP proxy that dials public addresses only (inside/egress.py). The two share one unix socket; inside the
-workspace a port on its loopback leads there (inside/beside.py), and HTTP_PROXY and its like name that port.
+workspace a port on its loopback leads there (inside/beside.py), and HTTP_PROXY and its like name that port. Neither
+loads what it works with before the first connection (inside/doze.py): most workspaces never make one.
 
 The other way round, a visitor reaches a port of the workspace's loopback over a unix socket that is called `ports` and
-lies beside the one of the IDE (inside/beside.py). There is none where the loopback is this machine's: without a sandbox
+lies beside the one of the IDE (inside/carry.py). There is none where the loopback is this machine's: without a sandbox
 and with `host` that socket would lead to every server that trusts 127.0.0.1.
 
 Why not a user-mode network (slirp4netns, pasta)? Those connect from the machine's own network: its servers, its
@@ -41,7 +42,7 @@ def way_out(machine: Machine, record: Record, user: int, socket: Path, cgroup: s
     view = View(
         binds=machine.base_binds(),
         environment={"LANG": "C.UTF-8"},
-        command=[str(machine.python), "-I", "-B", f"{INSIDE}/egress.py", *_words(machine.options)],
+        command=[*script(machine, "doze.py"), f"{INSIDE}/egress.py", *_words(machine.options)],
         host_network=True,
         tmp_bytes=_TMP_BYTES,
         folder="/",
@@ -59,9 +60,15 @@ def bind(socket: Path) -> Bind:
 
 def command(machine: Machine) -> list[str]:
     """Goes before the command of the IDE."""
-    words = ["--out", str(PORT), _SOCKET] if has_way_out(machine) else []
-    words += ["--ports", str(PORTS_DESCRIPTOR)] if has_ports(machine) else []
-    return [str(machine.python), "-I", "-B", f"{INSIDE}/beside.py", *words] if words else []
+    if not has_ports(machine):
+        return []
+    out = [str(PORT), _SOCKET] if has_way_out(machine) else ["-", "-"]
+    return [*script(machine, "beside.py"), *out, str(PORTS_DESCRIPTOR)]
+
+
+def script(machine: Machine, name: str) -> list[str]:
+    """One of ours: without the machine's own packages (-S), which would be looked through at each start."""
+    return [str(machine.python), "-I", "-S", "-B", f"{INSIDE}/{name}"]
 
 
 def environment() -> Mapping[str, str]:

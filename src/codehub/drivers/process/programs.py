@@ -34,7 +34,7 @@ def program_of(ide: Ide, workspace_id: WorkspaceId, ides: Path, python: Path) ->
     """`ides` is where IDEs are installed. TerminalError ImagePullFailed for one that is not."""
     match ide.name:
         case "test":
-            return Program([str(python), "-I", "-B", "{inside}/tiny.py"])
+            return Program([str(python), "-I", "-S", "-B", "{inside}/tiny.py"])
         case "jupyterlab" if is_installed(ide, ides):
             return _jupyterlab(ides / ide.name, workspace_id)
         case "code-server" if is_installed(ide, ides):
@@ -73,8 +73,8 @@ def _code_server(folder: Path, python: str) -> Program:
         binds = [] if whole.is_relative_to("/usr") else [Bind(whole, str(whole))]
     options = ["--auth", "none", "--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
     options += ["--reconnection-grace-time", "120", "--socket", "{socket}", "{home}"]
-    settle = [python, "-I", "-B", "{inside}/settle.py", "{inside}/code-server.json", _SETTINGS]
+    settle = [python, "-I", "-S", "-B", "{inside}/settle.py", "{inside}/code-server.json", _SETTINGS]
     # Uncompressed, so that the proxy can tell what is typed from what an open tab says (web/proxy/activity.py).
     environment = {"VSCODE_OPTIONS": "disable-websocket-compression"}
-    bridge = [python, "-I", "-B", "{inside}/bridge.py", "{socket}"]
+    bridge = [python, "-I", "-S", "-B", "{inside}/bridge.py", "{socket}"]
     return Program([*settle, *bridge, *command, *options], binds, environment)

@@ -1,156 +1,79 @@
 """Runs an IDE in a sandbox beside what carries bytes out of it and into it.
 
-    beside.py [--out PORT SOCKET] [--ports DESCRIPTOR] COMMAND…   become COMMAND; a child carries
+    beside.py PORT SOCKET PORTS COMMAND…   become COMMAND; a child waits until somebody is to be carried
 
---out: whoever connects to 127.0.0.1:PORT is led to the unix socket. Programs find the port in HTTP_PROXY and its like.
-Who listens behind the socket, and what it refuses: egress.py.
+PORT and SOCKET: whoever connects to 127.0.0.1:PORT is led to the unix socket. Programs find the port in HTTP_PROXY and
+its like. Who listens behind the socket, and what it refuses: egress.py. PORTS: a listening socket that we inherit, by
+its number, for visitors of the sandbox's own ports. A `-` instead: there is no such thing.
 
---ports: a listening socket that we inherit. Whoever connects says `NUMBER\\n` first, and is led to that port of the
-sandbox's own loopback; where nobody listens, and for anything but a number, the connection ends at once. The way out
-is no such port: it is there for the workspace, not for its visitors.
+Every start of a workspace waits for this program, and most workspaces are never asked to carry anything: so it takes
+a bare interpreter (_socket is what `socket` is made of, which would double its price), and the child becomes carry.py
+only when the first connection is there. The command runs when both listeners are open and the leash is held: it never
+finds the port closed, and whoever reaches the socket first is the leash.
 """
 
-import argparse
-import asyncio
-import contextlib
+import _socket
 import os
-import re
-import socket
+import select
 import sys
-from collections.abc import Awaitable, Callable, Sequence
 
-Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Led = set["asyncio.Task[None]"]  # a half-closed connection is held by nobody else, and would be swept up as garbage
-Dial = Callable[[asyncio.StreamReader], Awaitable[Ends]]  # from what a caller says first to where it is led
-
-_CHUNK_BYTES = 1 << 17
-_ASKING_SECONDS = 5.0
-_DIALLING_SECONDS = 5.0
-_MOST_CONNECTIONS = 512
-_NUMBER = re.compile(rb"[1-9][0-9]{0,4}")
-_DIGITS = 5
-_LAST_PORT = 65535
+_CARRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "carry.py")  # noqa: PTH100, PTH118, PTH120
+_BACKLOG = 128
+_NONE = "-"
 
 
-async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while chunk := await reader.read(_CHUNK_BYTES):
-        writer.write(chunk)
-        await writer.drain()
-    writer.write_eof()
+def port_open(number: int) -> int:
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", number))
+    listener.listen(_BACKLOG)
+    return listener.detach()
 
 
-async def lead(led: Led, dial: Dial, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One connection to its end: both directions on their own, half-closed connections included."""
-    task = asyncio.current_task()
-    assert task is not None
-    led.add(task)
-    task.add_done_callback(led.discard)
-    with contextlib.suppress(OSError, EOFError):  # nobody is there, or the caller left
-        far_reader, far_writer = await dial(reader)
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(pass_on(reader, far_writer))
-                both.create_task(pass_on(far_reader, writer))
-        except* OSError:
-            pass  # one side has gone: so is the connection
-        finally:
-            far_writer.close()
-    writer.close()
-
-
-# -- out -------------------------------------------------------------------------------------------------------------
-
-
-async def carry_out(listener: socket.socket, path: str) -> None:
-    led: Led = set()
-
-    async def dial(_: asyncio.StreamReader) -> Ends:
-        return await asyncio.open_unix_connection(path, limit=_CHUNK_BYTES)
-
-    with contextlib.suppress(OSError):  # without a way out a workspace still has visitors
-        leash, holding = await asyncio.open_unix_connection(path)
-        holding.write(b"LEASH / HTTP/1.1\r\n\r\n")  # it is let go when this sandbox ends, however that happens
-        await asyncio.start_server(lambda *ends: lead(led, dial, *ends), sock=listener, limit=_CHUNK_BYTES)
-        await leash.read()
-
-
-# -- in --------------------------------------------------------------------------------------------------------------
-
-
-async def port_asked_for(reader: asyncio.StreamReader) -> int:
-    """ConnectionError for what is no port."""
-    said = b""
-    async with asyncio.timeout(_ASKING_SECONDS):
-        while (byte := await reader.readexactly(1)) != b"\n" and len(said) < _DIGITS:
-            said += byte
-    if byte != b"\n" or not _NUMBER.fullmatch(said) or int(said) > _LAST_PORT:
-        raise ConnectionError(f"{said!r} is no port")
-    return int(said)
-
-
-async def dial_port(port: int) -> Ends:
+def leash_to(path: str) -> int | None:
+    """Held as long as this sandbox lives, however it ends; without a way out a workspace still has visitors."""
+    leash = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        async with asyncio.timeout(_DIALLING_SECONDS):
-            return await asyncio.open_connection("127.0.0.1", port, limit=_CHUNK_BYTES)
-    except OSError:  # some servers listen on ::1 only
-        async with asyncio.timeout(_DIALLING_SECONDS):
-            return await asyncio.open_connection("::1", port, limit=_CHUNK_BYTES)
+        leash.connect(path)
+    except OSError:
+        return None
+    return leash.detach()
 
 
-async def carry_in(listener: socket.socket, refused: Sequence[int]) -> None:
-    led: Led = set()
-
-    async def dial(reader: asyncio.StreamReader) -> Ends:
-        port = await port_asked_for(reader)
-        if port in refused:
-            raise ConnectionError(f"port {port} is not for visitors")
-        return await dial_port(port)
-
-    async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(led) < _MOST_CONNECTIONS:
-            await lead(led, dial, reader, writer)
-        writer.close()
-
-    server = await asyncio.start_unix_server(one, sock=listener, limit=_CHUNK_BYTES)
-    await server.serve_forever()
-
-
-# -- both ------------------------------------------------------------------------------------------------------------
-
-
-async def carry(way_out: tuple[socket.socket, str] | None, ports: socket.socket | None) -> None:
-    async with asyncio.TaskGroup() as both:
-        if way_out is not None:
-            both.create_task(carry_out(*way_out))
-        if ports is not None:
-            both.create_task(carry_in(ports, [way_out[0].getsockname()[1]] if way_out else []))
-
-
-def keep_open(kept: Sequence[socket.socket | None]) -> None:
+def keep_open(kept: list[int]) -> None:
     """The IDE's own socket, for one, is none of our business."""
-    numbers = {one.fileno() for one in kept if one is not None}
-    for number in {int(name) for name in os.listdir("/proc/self/fd")} - numbers - {0, 1, 2}:  # noqa: PTH208
-        with contextlib.suppress(OSError):
+    for number in {int(name) for name in os.listdir("/proc/self/fd")} - {*kept, 0, 1, 2}:  # noqa: PTH208
+        try:  # noqa: SIM105 - contextlib would be one import more
             os.close(number)
+        except OSError:
+            pass
+    for number in kept:
+        os.set_inheritable(number, True)
+
+
+def wait(listeners: list[int]) -> None:
+    """Return when somebody knocks."""
+    waiting = select.poll()
+    for number in listeners:
+        waiting.register(number, select.POLLIN)
+    waiting.poll()
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", nargs=2, metavar=("PORT", "SOCKET"))
-    parser.add_argument("--ports", type=int, metavar="DESCRIPTOR")
-    parser.add_argument("command", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
-    # Made before the command runs, so that it never finds the port closed.
-    outward = socket.create_server(("127.0.0.1", int(given.out[0]))) if given.out else None
-    ports = socket.socket(fileno=given.ports) if given.ports else None
+    port, path, ports, *command = sys.argv[1:]
+    outward = port_open(int(port)) if port != _NONE else None
+    leash = leash_to(path) if port != _NONE else None
+    inward = int(ports) if ports != _NONE else None
+    listeners = [number for number in (outward, inward) if number is not None]
     if os.fork() == 0:
-        keep_open((outward, ports))
-        asyncio.run(carry((outward, given.out[1]) if outward else None, ports))
-        sys.exit()
-    for listener in (outward, ports):
-        if listener is not None:
-            listener.close()
-    os.execvp(given.command[0], given.command)  # noqa: S606 - no shell is the point
+        keep_open([*listeners, *([leash] if leash is not None else [])])
+        wait(listeners)
+        words = [_NONE if number is None else str(number) for number in (outward, inward)]
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", _CARRY, *words, path])  # noqa: S606
+    for number in (*listeners, leash):
+        if number is not None:
+            os.close(number)
+    os.execvp(command[0], command)  # noqa: S606 - no shell is the point
 
 
 if __name__ == "__main__":

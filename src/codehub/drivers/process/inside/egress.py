@@ -1,11 +1,12 @@
 """The one way out of a workspace that has no network: an HTTP proxy that refuses everything but the public internet.
 
-    egress.py [--allow NETWORK]… [--deny NETWORK]…   serve the unix socket inherited as descriptor 3
+    egress.py [--allow NETWORK]… [--deny NETWORK]… --leash NUMBER   serve the unix socket inherited as descriptor 3
 
 It runs outside the workspace's sandbox, in one of its own that has a network and no files. CONNECT (TLS, git, anything
 over TCP) and plain http:// are served. Names are looked up here, and the address that was judged is the one dialled.
 Never reached: this machine under any of its addresses, private and link-local networks, and the clouds' metadata.
-It ends when the workspace does, which holds one connection (the leash) for as long as it lives.
+It ends when the workspace does, which holds one connection (the leash) for as long as it lives. It is started when
+that is not the only connection any more (doze.py).
 """
 
 import argparse
@@ -28,8 +29,6 @@ _HEAD_BYTES = 1 << 16
 _HEAD_SECONDS = 30.0
 _CONNECT_SECONDS = 15.0
 _MOST_CONNECTIONS = 512
-_LEASH = b"LEASH / HTTP/1.1\r\n\r\n"
-_LEASH_SECONDS = 60.0
 # Public by number, yet each answers only the machine that asks: Azure's and Oracle's; IPv4 in IPv6 clothes; local.
 _NEVER = tuple(
     ip_network(text)
@@ -138,32 +137,19 @@ async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.write_eof()
 
 
-class Leash:
-    """Held by the workspace; once it is let go, or was never taken, there is nobody left to serve."""
-
-    def __init__(self) -> None:
-        self.taken, self.let_go = asyncio.Event(), asyncio.Event()
-
-    async def hold(self, reader: asyncio.StreamReader) -> None:
-        self.taken.set()
-        with contextlib.suppress(OSError):
-            await reader.read()
-        self.let_go.set()
-
-    async def ended(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.taken.wait(), _LEASH_SECONDS)
-            await self.let_go.wait()
+async def let_go(leash: socket.socket) -> None:
+    """Return when the workspace has ended. Whatever it may say on the leash is of no interest."""
+    reader, _writer = await asyncio.open_unix_connection(sock=leash)
+    with contextlib.suppress(OSError):
+        while await reader.read(_CHUNK_BYTES):
+            pass
 
 
-async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, policy: Policy, leash: Leash) -> None:
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, policy: Policy) -> None:
     far: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(_HEAD_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
-        if head == _LEASH:
-            await leash.hold(reader)
-            return
         request = parse(head)
         far_reader, far = await dial(request.host, request.port, policy)
         if request.opening is None:
@@ -186,20 +172,20 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, poli
                 side.close()
 
 
-async def main(policy: Policy) -> None:
-    free, leash = asyncio.Semaphore(_MOST_CONNECTIONS), Leash()
+async def main(policy: Policy, leash: socket.socket) -> None:
+    free = asyncio.Semaphore(_MOST_CONNECTIONS)
 
     served: set[asyncio.Task[None] | None] = set()  # nobody else holds a half-closed one: it would be garbage
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.add(asyncio.current_task())
         async with free:
-            await serve(reader, writer, policy, leash)
+            await serve(reader, writer, policy)
         served.discard(asyncio.current_task())
 
     listener = socket.socket(fileno=INHERITED)
     await asyncio.start_unix_server(one, sock=listener, limit=_HEAD_BYTES)
-    await leash.ended()
+    await let_go(leash)
     os._exit(0)  # whatever is still being passed on has nobody at its other end
 
 
@@ -207,5 +193,6 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser()
     for name in ("--allow", "--deny"):
         options.add_argument(name, type=ip_network, action="append", default=[])
+    options.add_argument("--leash", type=int, required=True)
     given = options.parse_args(sys.argv[1:])
-    asyncio.run(main(Policy(given.allow, given.deny)))
+    asyncio.run(main(Policy(given.allow, given.deny), socket.socket(fileno=given.leash)))
