@@ -5,6 +5,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,6 +21,9 @@ from codehub.db.census import Census
 from codehub.metrics import Metrics
 from codehub.web.hub_measures import HubCollector
 from codehub.web.live import Hub
+from codehub.web.proxy.gate import GateStatus
+from codehub.web.proxy.measures import EngineCollector, GateCollector, Tally
+from codehub.web.proxy.visitors import Visitors
 
 ROOT = Path(__file__).parents[2]
 ALERTS, DASHBOARD = ROOT / "deploy/prometheus/alerts.yaml", ROOT / "deploy/grafana/codehub.json"
@@ -44,6 +48,8 @@ def exposed() -> set[str]:
     Deeds(registry)
     StandingCollector(lambda: standing, registry)
     HubCollector(Hub(cast("Any", None), cast("Any", None)), registry)
+    EngineCollector(cast("Any", SimpleNamespace(clients=(), tunnels=(), greeting=0, tally=Tally())), registry)
+    GateCollector(cast("Any", SimpleNamespace(status=GateStatus(), visitors=Visitors())), registry)
     return names_in(registry)
 
 
@@ -72,6 +78,7 @@ def test_the_dashboard_shows_everything_that_is_ours() -> None:
     }
     details = {"codehub_loop_runs_total", "codehub_events_heard_total", "codehub_events_gaps_total"}
     details |= {"codehub_streams_gaps_total", "codehub_streams_reads_total", "codehub_streams_events_total"}
+    details |= {"codehub_gate_from_memory_total"}
     assert ours - shown - details == {"codehub_unknown_resources"}
 
 

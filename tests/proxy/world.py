@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import uvloop
+from prometheus_client import CollectorRegistry
 
 from codehub.model.workspace import WorkspaceId
 from codehub.web.proxy.limits import Limits
@@ -195,6 +196,7 @@ def proxy(
     tls: Certificate | None = None,
     public_url: str | None = None,
     beside: socket.socket | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> Iterator[Proxy]:
     """`beside`: one more socket that it listens on."""
     listener = listen("127.0.0.1", 0)
@@ -202,7 +204,9 @@ def proxy(
     errors: list[object] = []
     loop.set_exception_handler(lambda _loop, context: errors.append(context))
     listeners = [listener] if beside is None else [listener, beside]
-    task = loop.create_task(serve(gate, listeners, limits, trusted_proxies=trusted, tls=tls, public_url=public_url))
+    task = loop.create_task(
+        serve(gate, listeners, limits, trusted_proxies=trusted, tls=tls, public_url=public_url, registry=registry)
+    )
 
     def run() -> None:
         with suppress(asyncio.CancelledError):

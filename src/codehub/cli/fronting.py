@@ -5,6 +5,8 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, Sequence
 
+from prometheus_client import CollectorRegistry
+
 from codehub.config import Settings
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.services.sessions import idle_of
@@ -17,6 +19,7 @@ from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.gate import Gate
 from codehub.web.proxy.limits import Limits
+from codehub.web.proxy.measures import GateCollector
 from codehub.web.proxy.reporting import Reporter
 from codehub.web.proxy.serving import serve
 from codehub.web.proxy.tls import Certificate
@@ -35,9 +38,15 @@ def limits_of(settings: Settings) -> Limits:
 
 
 async def serve_public(
-    settings: Settings, listeners: Sequence[socket.socket], apis: Sequence[str], database_url: str, redis_url: str
+    settings: Settings,
+    listeners: Sequence[socket.socket],
+    apis: Sequence[str],
+    database_url: str,
+    redis_url: str,
+    *,
+    registry: CollectorRegistry | None = None,
 ) -> None:
-    """Until cancelled: then what is under way may end, and what was used is reported."""
+    """Until cancelled: then what is under way may end, and what was used is reported. `registry` is for its metrics."""
     tls = certificate_of(settings)
     async with (
         open_pool(database_url, Role.PROXY, max_size=_CONNECTIONS, timeouts=API_TIMEOUTS) as pool,
@@ -54,6 +63,8 @@ async def serve_public(
             Hosts(accounts.workspace_host, accounts.public_url),
             Backends(apis),
         )
+        if registry is not None:
+            GateCollector(gate, registry)
         reporter = Reporter(gate.visitors, RedisActivity(redis), settings.activity.flush_interval)
         behind = asyncio.create_task(together({"gate": gate.run(), "activity": reporter.run()}))
         try:
@@ -66,6 +77,7 @@ async def serve_public(
                         trusted_proxies=accounts.trusted_proxies,
                         tls=tls,
                         public_url=accounts.public_url,
+                        registry=registry,
                     )
                 )
                 group.create_task(_until_it_fails(behind))

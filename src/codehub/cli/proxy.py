@@ -38,10 +38,12 @@ def run(settings: Settings) -> None:
         ):
             url = url_of(listener, is_tls=certificate_of(settings) is not None)
             say(f"The proxy is running at {url}. Stop it with Ctrl-C.")
-            parts = {"proxy": serve_public(settings, [listener], apis, database_url, redis_url)}
+            metrics = Metrics()
+            public = serve_public(settings, [listener], apis, database_url, redis_url, registry=metrics.registry)
+            parts = {"proxy": public}
             if health is not None:
                 # Nothing it needs counts: whom it knows it lets in without, and to others it says what is missing.
-                parts["health"] = serve(create_app({}, Metrics(), draining=draining), health)
+                parts["health"] = serve(create_app({}, metrics, draining=draining), health)
                 say(f"Its health is at {url_of(health)}readyz.")
             await together(parts)
 

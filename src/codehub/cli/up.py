@@ -168,6 +168,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         [f"unix:{api}"],
         dependencies.database_url,
         dependencies.redis_url,
+        registry=dependencies.metrics.registry,
     )
     parts = {
         asyncio.create_task(serve_with_events(app, behind), name="http"),

@@ -7,6 +7,7 @@ It is in one of these states; `check` ends whatever takes too long in any of the
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable
 
 import structlog
@@ -185,12 +186,15 @@ class Client(Connection, Visitor):
             upstream = self._engine.pool.take(decision.key, self._engine.now(), replayable=self._is_replayable())
             if upstream is not None:
                 decision.open.add(self)
+                self._engine.tally.at_once += 1
                 self._send(decision, upstream)
                 return
         self._task = self._engine.loop.create_task(self._reach(decision))
 
     async def _reach(self, decision: Decision | Awaitable[Decision]) -> None:
+        started = time.monotonic()
         reached = await reach(self._engine, decision, self.request, self)
+        self._engine.tally.waited(time.monotonic() - started)
         self._task = None
         if isinstance(reached, Refusal):
             self._answer(reached)
@@ -300,6 +304,8 @@ class Client(Connection, Visitor):
         if self._engine.is_draining:
             self._is_last = True
         self._has_answered = True
+        tally = self._engine.tally
+        (tally.by_api if route.workspace is None else tally.by_workspace)[head.status // 100] += 1
         if not self._has_ended and self._is_whole():
             self._deadline = None
         self.transport.write(
@@ -341,6 +347,7 @@ class Client(Connection, Visitor):
             self._leave_upstream()
             self._answer(answers.BAD_ANSWER)
             return
+        self._engine.tally.by_workspace[1] += 1
         fields = response_fields(head, self.request, route)
         self.transport.write(
             b"HTTP/1.1 %b\r\n%bconnection: Upgrade\r\nupgrade: websocket\r\n\r\n" % (head.line, fields)
@@ -381,6 +388,7 @@ class Client(Connection, Visitor):
 
     def _answer(self, refusal: Refusal, *, was_whole: bool = True) -> None:
         was_whole = was_whole and self._is_whole()
+        self._engine.tally.by_proxy[refusal.status // 100] += 1
         is_head = self._head is not None and self._head.method == b"HEAD"
         self._is_last = self._is_last or self._engine.is_draining or not was_whole
         self.transport.write(answers.answer_bytes(refusal, close=self._is_last, with_body=not is_head))

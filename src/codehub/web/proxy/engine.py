@@ -8,6 +8,7 @@ from typing import Protocol
 
 from codehub.web.forwarded import Networks, is_trusted
 from codehub.web.proxy.limits import Limits
+from codehub.web.proxy.measures import Tally
 from codehub.web.proxy.pool import Pool
 from codehub.web.proxy.ports import Gate
 from codehub.web.proxy.upstream import Upstream
@@ -59,6 +60,7 @@ class Engine:
         self.clients: set[Watched] = set()
         self.tunnels: set[Watched] = set()
         self.greeting = 0  # TLS handshakes
+        self.tally = Tally()
         self._per_address: Counter[str] = Counter()
         self.is_draining = False
 
@@ -67,11 +69,12 @@ class Engine:
 
     def admit(self, counted: str | None) -> bool:
         """One more (see counted_as), to be dismissed once in any case: whether there is room for it."""
+        is_one_too_many = self.connections() > self.limits.connections
         if counted is not None:
             self._per_address[counted] += 1
-            if self._per_address[counted] > self.limits.connections_per_address:
-                return False
-        return self.connections() <= self.limits.connections
+            is_one_too_many |= self._per_address[counted] > self.limits.connections_per_address
+        self.tally.turned_away += is_one_too_many
+        return not is_one_too_many
 
     def dismiss(self, counted: str | None) -> None:
         if counted is not None:

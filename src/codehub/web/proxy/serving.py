@@ -6,12 +6,15 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from prometheus_client import CollectorRegistry
+
 from codehub.together import together
 from codehub.web import forwarded
 from codehub.web.proxy.accepting import accept_tls
 from codehub.web.proxy.client import Client
 from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.limits import Limits
+from codehub.web.proxy.measures import EngineCollector
 from codehub.web.proxy.ports import Gate
 from codehub.web.proxy.sockets import keep_alive
 from codehub.web.proxy.tls import Certificate
@@ -29,11 +32,14 @@ async def serve(
     trusted_proxies: Iterable[str] = (),
     tls: Certificate | None = None,
     public_url: str | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> None:
     """Serve until cancelled; then accept nothing new, finish what is under way within the limits, and cut the rest."""
     limits = _affordable(limits or Limits())
     is_secure = public_url.startswith("https:") if public_url else None
     engine = Engine(gate, limits, forwarded.networks(trusted_proxies), is_tls=tls is not None, is_secure=is_secure)
+    if registry is not None:
+        EngineCollector(engine, registry)
     for listener in listeners:
         keep_alive(listener)
     sweeping = asyncio.create_task(_sweep(engine, tls))
