@@ -17,7 +17,7 @@ from codehub.signals.subscriptions import Told, subscribe
 from codehub.together import together
 from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
-from codehub.web.proxy.gate import Gate
+from codehub.web.proxy.gate import Gate, Pace
 from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.measures import GateCollector
 from codehub.web.proxy.reporting import Reporter
@@ -45,6 +45,7 @@ async def serve_public(
     redis_url: str,
     *,
     registry: CollectorRegistry | None = None,
+    pace: Pace | None = None,
 ) -> None:
     """Until cancelled: then what is under way may end, and what was used is reported. `registry` is for its metrics."""
     tls = certificate_of(settings)
@@ -62,6 +63,7 @@ async def serve_public(
             hear,
             Hosts(accounts.workspace_host, accounts.public_url),
             Backends(apis),
+            pace,
         )
         if registry is not None:
             GateCollector(gate, registry)
