@@ -1,0 +1,125 @@
+"""Two versions at once on one database: either one's API with the other one's coordinator, on the newer schema."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from codehub.client import Client
+from codehub.client.events import EventKind
+from codehub.db import migrate
+from tests.support import eventually
+from tests.upgrade.parts import TODAY, Installation, Part, Version, installation
+from tests.upgrade.versions import next_version, previous_version
+
+NAMES: Iterator[int] = count()
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def lives(here: Installation, api: Part) -> None:
+    """A workspace's whole life through this API, by whatever coordinator leads; what happens is told as it happens."""
+    with here.client(api.url) as client:
+        made = client.create_workspace(f"w{next(NAMES)}", desired_state="RUNNING", memo="kept")
+        told = iter(client.events())
+        eventually(
+            lambda: (
+                (event := next(told)).kind is EventKind.UPDATED
+                and event.workspace is not None
+                and (event.workspace.id, event.workspace.phase) == (made.id, "RUNNING")
+            ),
+            "that it runs is told",
+            60,
+        )
+        becomes(client, made.id, "RUNNING")
+        for wanted in ("STANDBY", "ARCHIVED", "RUNNING"):
+            client.set_state(made.id, wanted)
+            becomes(client, made.id, wanted)
+        assert client.workspace(made.id).memo == "kept"
+        assert [each.phase for each in client.history(made.id)].count("ERROR") == 0
+        client.delete_workspace(made.id)
+        eventually(lambda: client.workspace(made.id).deleted_at is not None, "it is in the trash", 60)
+
+
+def becomes(client: Client, identity: object, phase: str) -> None:
+    def is_there() -> bool:
+        row = client.workspace(str(identity))
+        assert row.error is None
+        return row.phase == phase and row.operation == "NONE"
+
+    eventually(is_there, f"it becomes {phase}", 60)
+
+
+@pytest.fixture
+def fresh(folder: Path, empty_database: str, server_redis: str) -> Iterator[Installation]:
+    with installation(folder, empty_database, server_redis) as made:
+        yield made
+
+
+def migrated(here: Installation, version: Version) -> None:
+    done = version.run("migrate", **here.environment)
+    assert done.returncode == 0, done.stderr
+
+
+def schema(here: Installation) -> str:
+    found = migrate.schema_version(here.database)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("is_newer", ["api", "coordinator"])
+def test_today_beside_the_next_version(fresh: Installation, folder: Path, is_newer: str) -> None:
+    """Both are started when the schema is the next version's already."""
+    other = next_version(folder)
+    migrated(fresh, other)
+    assert schema(fresh) > migrate.newest_version()
+    api = fresh.start("api", other if is_newer == "api" else TODAY).is_ready()
+    coordinator = fresh.start("coordinator", other if is_newer == "coordinator" else TODAY).is_ready()
+    lives(fresh, api)
+    migrated(fresh, TODAY)  # does nothing
+    assert schema(fresh) > migrate.newest_version()
+    for part in (coordinator, api):
+        part.stop()
+
+
+def test_a_schema_that_was_contracted_is_refused_in_one_line(fresh: Installation, folder: Path) -> None:
+    migrated(fresh, next_version(folder, contracts=True))
+    for command in ("api", "coordinator", "migrate"):
+        done = TODAY.run(command, **fresh.environment, CODEHUB_PORT="0")
+        assert done.returncode == 1
+        lines = [line for line in done.stderr.splitlines() if line.startswith("codehub: ")]
+        assert len(lines) == 1, done.stderr
+        assert f"newer than this CodeHub ({migrate.newest_version()})" in lines[0]
+
+
+def test_the_version_before_while_it_is_replaced(fresh: Installation, folder: Path) -> None:
+    """As an upgrade goes: the old one runs, its schema is expanded under it, and part by part makes room."""
+    before = previous_version(folder)
+    migrated(fresh, before)
+    assert schema(fresh) < migrate.newest_version()
+    old_api, old_coordinator = (fresh.start(each, before) for each in ("api", "coordinator"))
+    old_api.is_ready()
+    old_coordinator.is_ready()
+    with fresh.client(old_api.url) as client:
+        kept = client.create_workspace("kept", desired_state="RUNNING")
+        becomes(client, kept.id, "RUNNING")
+    migrated(fresh, TODAY)
+    assert schema(fresh) == migrate.newest_version()
+
+    lives(fresh, old_api)
+    api = fresh.start("api").is_ready()
+    lives(fresh, api)  # with the old coordinator
+    coordinator = fresh.start("coordinator").is_ready()
+    old_coordinator.stop()
+    eventually(lambda: fresh.leads(coordinator), "the new one leads")
+    lives(fresh, old_api)  # with the new coordinator
+    old_api.stop()
+    lives(fresh, api)
+    with psycopg.connect(fresh.database) as conn:
+        assert conn.execute("SELECT phase, error_count FROM workspaces WHERE id = %s", [kept.id]).fetchall() == [
+            ("RUNNING", 0)
+        ]
+    for part in (coordinator, api):
+        part.stop()
