@@ -12,7 +12,7 @@ import re
 import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -218,7 +218,7 @@ def watched_backend(backend: Backend, points: Points) -> Backend:
     parts: dict[str, Any] = {
         name: _Watched(name, getattr(backend, name), points) for name in ("instances", "volumes", "jobs")
     }
-    return Backend(**parts)
+    return replace(backend, **parts)
 
 
 def watched_archives(archives: Archives, points: Points) -> Archives:

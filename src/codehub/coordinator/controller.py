@@ -47,7 +47,7 @@ _ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
 _WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
 _TRASH_LOOK_SECONDS = 3600.0  # … of a workspace in the trash: GC says when it has removed one
 _LONGEST_CALL_SECONDS = 1800.0  # drivers have time limits of their own; this is for one that forgot
-_LANES = {perform.START: 16, perform.ACT: 16, store.LOOK: 16, store.VERIFY: 64}  # few of the last read at once
+_STORE_LANES = {("store", store.LOOK): 16, ("store", store.VERIFY): 64}  # few of the last read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Controller:
         self._records, self._archives, self._backends = records, archives, backends
         self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
         self._lookout = Lookout(backends, on_late=self._wake)
-        self._errands = Errands(self._wake, _LANES)
+        self._errands = Errands(self._wake, _lanes_of(backends))
         self._store = StoreWatch(archives)
         self._deadlines = Deadlines()
         self._repeats = Repeats()
@@ -367,3 +367,9 @@ class Controller:
         in_trash = row.wish.deleted_at is not None
         self._wished_looks[row.id] = now + (_TRASH_LOOK_SECONDS if in_trash else _WISHED_LOOK_SECONDS)
         return True
+
+
+def _lanes_of(backends: Mapping[InstanceBackend, Backend]) -> dict[tuple[str, str], int]:
+    """How many errands may be under way: of each backend as many as it bears."""
+    lanes = {(str(name), lane): one.at_once for name, one in backends.items() for lane in (perform.START, perform.ACT)}
+    return {**_STORE_LANES, **lanes}

@@ -57,10 +57,9 @@ SKIPPED = Skipped()
 class Errands:
     """Those under way, and the results not taken yet."""
 
-    def __init__(self, on_end: Callable[[], None], lanes: Mapping[str, int]) -> None:
+    def __init__(self, on_end: Callable[[], None], lanes: Mapping[tuple[str, str], int]) -> None:
         self._on_end = on_end
-        self._sizes = lanes
-        self._lanes: dict[tuple[str, str], asyncio.Semaphore] = {}
+        self._lanes = {where: asyncio.Semaphore(size) for where, size in lanes.items()}
         self._is_open = False
         self._under_way: dict[WorkspaceId, asyncio.Task[None]] = {}
         self._results: dict[WorkspaceId, Result] = {}
@@ -113,7 +112,7 @@ class Errands:
         # This task's: every line that a driver logs for it says so.
         bind_contextvars(workspace_id=str(workspace_id), op_id=str(op_id))
         try:
-            async with self._lane(where):
+            async with self._lanes[where]:
                 result = await errand()
         except DriverError as error:
             log.warning("a driver call failed", workspace_id=str(workspace_id), op_id=str(op_id), cause=str(error))
@@ -128,8 +127,3 @@ class Errands:
         self._results[workspace_id] = result
         if result is not SKIPPED and (not isinstance(result, Looked) or result.wakes):
             self._on_end()
-
-    def _lane(self, where: tuple[str, str]) -> asyncio.Semaphore:
-        if where not in self._lanes:
-            self._lanes[where] = asyncio.Semaphore(self._sizes[where[1]])
-        return self._lanes[where]

@@ -162,3 +162,4 @@ class Backend:
     instances: Instances
     volumes: Volumes
     jobs: Jobs
+    at_once: int = 16  # starts, and other calls that change something, that are under way at the same time

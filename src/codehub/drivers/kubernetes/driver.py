@@ -26,6 +26,7 @@ from codehub.model.names import archive_key
 from codehub.model.workspace import OpId, WorkspaceId
 
 OLDEST = (1, 20)
+_AT_ONCE = 256  # waiting for pods costs nothing here, and those that wait for a node must not hold up the others
 _NOBODY = archive_key(WorkspaceId(UUID(int=0)), OpId(UUID(int=0)))
 
 
@@ -60,7 +61,7 @@ class KubernetesDriver:
 
     @property
     def backend(self) -> Backend:
-        return Backend(self.instances, self.volumes, self.jobs)
+        return Backend(self.instances, self.volumes, self.jobs, at_once=_AT_ONCE)
 
     async def prepare(self) -> None:
         """Once at start, and harmless again: the cluster is new enough, and the network policies are there.

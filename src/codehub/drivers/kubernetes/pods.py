@@ -20,7 +20,7 @@ from codehub.model.workspace import WorkspaceId
 log = structlog.get_logger()
 
 PODS, SECRETS = "pods", "secrets"
-_LOOK_AGAIN_SECONDS = 2.0  # where no change was heard of
+_LOOK_AGAIN_SECONDS = 5.0  # where no change was heard of
 _GATE_BYTES = 6
 
 
