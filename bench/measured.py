@@ -47,3 +47,11 @@ def _cpu(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / _TICKS
     return 0.0
+
+
+def name_of(pid: int) -> str:
+    """As a person would call it: the program, and what it is at."""
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ").split()
+        return " ".join(word.rpartition("/")[2] for word in words[:4] if not word.startswith("-"))
+    return "?"

@@ -17,6 +17,7 @@ from codehub.db.pool import Connection, hang_up
 from codehub.errors import Unavailable
 
 _CONNECT_SECONDS = 5
+_GLANCE_SECONDS = 0.02  # for what is there already, or comes while we look
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,27 @@ async def listen(
                 await conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
             yield None  # only now: whatever is committed from here on is heard
             while True:
-                async with aclosing(conn.notifies(timeout=ping_seconds, stop_after=1)) as notifications:
+                async with aclosing(conn.notifies(timeout=_GLANCE_SECONDS, stop_after=1)) as notifications:
                     batch = [Heard(each.channel, each.payload) async for each in notifications]
                 if batch:
                     yield batch
-                else:
+                elif not await _something_came(conn, ping_seconds):
                     await _ping(conn, ping_seconds)
     except psycopg.OperationalError as error:
         raise Unavailable("The database is not listened to.", "It is tried again in a moment.") from error
+
+
+async def _something_came(conn: Connection, seconds: float) -> bool:
+    """Whether the server said anything in this time. psycopg itself would look ten times a second, for ever."""
+    loop, came, line = asyncio.get_running_loop(), asyncio.Event(), conn.fileno()
+    loop.add_reader(line, came.set)
+    try:
+        async with asyncio.timeout(seconds):
+            return await came.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(line)
 
 
 async def _ping(conn: Connection, seconds: float) -> None:

@@ -33,7 +33,8 @@ _MOST_AT_ONCE = 16  # that one leader works on
 _MOST_ASKED = 30  # at once by one process; others wait
 MOST_OF_ONE = 2  # … by one user; more are refused
 _LONGEST_ANSWER = 1 << 20
-_WAIT_SECONDS = 1  # of one call; less than its timeout
+_ASKER_WAITS_SECONDS = 1  # of one call
+_ANSWERER_WAITS_SECONDS = 5
 _AGAIN_SECONDS = 1.0
 
 Body = Mapping[str, Any]
@@ -77,7 +78,7 @@ async def ask(
     room = _rooms.setdefault(client, _Room())
     with room.place_of(asker):
         try:
-            async with asyncio.timeout(timeout), room.places, apart(client) as own:
+            async with asyncio.timeout(timeout), room.places, apart(client, _ASKER_WAITS_SECONDS) as own:
                 return _understood(await _exchange(own, kind, body, timeout))
         except TimeoutError:
             raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
@@ -94,7 +95,7 @@ async def _exchange(client: Redis, kind: str, body: Body, seconds: float) -> byt
             pipeline.ltrim(QUEUE, 0, _MOST_WAITING - 1)
             pipeline.pexpire(QUEUE, milliseconds + 60_000)
             await pipeline.execute()
-        while (found := await _pop(client, f"{ANSWER}{identity}")) is None:
+        while (found := await _pop(client, f"{ANSWER}{identity}", _ASKER_WAITS_SECONDS)) is None:
             pass
     return found
 
@@ -117,20 +118,20 @@ class Answerer:
 
     async def run(self) -> None:
         """For ever; ends only by being cancelled."""
-        async with asyncio.TaskGroup() as group:
+        async with apart(self._client, _ANSWERER_WAITS_SECONDS) as own, asyncio.TaskGroup() as group:
             while True:
                 await self._room.acquire()
                 try:
-                    identity = await self._next()
+                    identity = await self._next(own)
                 except BaseException:
                     self._room.release()
                     raise
                 group.create_task(self._attend(identity)).add_done_callback(lambda _: self._room.release())
 
-    async def _next(self) -> str:
+    async def _next(self, own: Redis) -> str:
         while True:
             try:
-                found = await _pop(self._client, QUEUE)
+                found = await _pop(own, QUEUE, _ANSWERER_WAITS_SECONDS)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do
                 if str(error) != self._silent:
                     log.warning("no questions can be heard", cause=str(error))
@@ -179,10 +180,10 @@ class Answerer:
         return answer if len(answer) <= _LONGEST_ANSWER else _error("The answer is too long.")
 
 
-async def _pop(client: Redis, key: str) -> bytes | None:
-    """The oldest entry; None when there was none for a second."""
+async def _pop(client: Redis, key: str, seconds: int) -> bytes | None:
+    """The oldest entry; None when there was none for so long."""
     with answering():
-        found = await cast("Awaitable[list[bytes] | None]", client.brpop([key], timeout=_WAIT_SECONDS))
+        found = await cast("Awaitable[list[bytes] | None]", client.brpop([key], timeout=seconds))
     return None if found is None else found[1]
 
 

@@ -9,7 +9,7 @@ import errno
 import gc
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
@@ -19,6 +19,7 @@ from codehub.errors import StartError
 from codehub.web.connections import BoundedProtocol, Limits
 
 GRACE_SECONDS = 10
+_TICK_SECONDS = 1.0
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
@@ -125,12 +126,27 @@ async def serve(
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
-        server.should_exit = True
+        server.leave()
         await serving
         raise
 
 
 class _QuietServer(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._leaving = asyncio.Event()
+
+    def leave(self) -> None:
+        self.should_exit = True
+        self._leaving.set()
+
+    async def main_loop(self) -> None:
+        """Once a second, for the date in answers, instead of ten times; told to leave, it leaves at once."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self._leaving.wait()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone: what stops this process also has other things to stop, in order."""

@@ -14,7 +14,7 @@ from typing import Any
 from codehub.drivers.process.layout import Layout
 from codehub.errors import DriverError
 
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 1.0
 _SETTLING_SECONDS = 5.0
 
 
