@@ -211,3 +211,31 @@ async def entered(
     own = f"{workspace}.localhost:{front.port}"
     assert url == f"http://{own}/x?y"
     return {"Host": own, "Cookie": jar[own]}
+
+
+@pytest.mark.parametrize("how", ["logout", "delete", "stop"])
+async def test_a_connection_that_asks_again_and_again_is_stopped_like_any_other(
+    front: Front, pool: Pool, ada: Person, workspace: WorkspaceId, owner: Connection, how: str
+) -> None:
+    headers = await session_headers(pool, ada)
+    async with httpx.AsyncClient(timeout=20, limits=httpx.Limits(max_connections=1)) as browser:
+
+        async def status() -> int:
+            return (await browser.get(front.url(f"/w/{workspace}/"), headers=headers)).status_code
+
+        assert [await status() for _ in range(10)] == [200] * 10
+        if how == "logout":
+            await owner.execute("DELETE FROM sessions")
+        elif how == "delete":
+            await change(owner, workspace, desired_state="DELETED")
+        else:
+            await change(owner, workspace, phase="STANDBY", desired_state="STANDBY", endpoint=None)
+
+        async def is_refused() -> bool:
+            try:
+                return await status() in {401, 404, 503}
+            except httpx.TransportError:  # cut off in the middle
+                return False
+
+        await eventually_async(is_refused, "within seconds")
+        assert await status() in {401, 404, 503}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 import tracemalloc
 from datetime import timedelta
 from typing import Any
@@ -291,6 +292,27 @@ async def test_an_address_that_is_anothers_now_leads_nobody_there(
         assert theirs.key != route.key
         assert socket.ended == 1
         assert await scene.is_sent_to_the_api(mine)
+
+
+async def test_an_answer_is_good_for_as_long_as_it_is_trusted(
+    database: str, redis: Redis, owner: Connection, pool: Pool
+) -> None:
+    """The engine does not ask again before, so whatever ends a visit must end this."""
+    async with gate_over(database, redis, owner, pool, Pace(check_seconds=3600, trust_seconds=30)) as scene:
+        ada = await add_person(pool)
+        workspace = await scene.running(ada)
+        asked = request(f"/w/{workspace}/", await session_headers(pool, ada))
+        before = time.monotonic()
+        route = await scene.goes_in(asked)
+        assert before + 30 <= route.good_until <= time.monotonic() + 30
+        scene.gate.failed(route, asked)  # it cannot be reached: something may have changed
+        assert route.good_until < before
+        assert await scene.goes_in(asked) is route
+        await eventually_async(lambda: _true(route.good_until > before), "confirmed anew")
+        await owner.execute("DELETE FROM sessions")
+        scene.gate.failed(route, asked)
+        assert await scene.is_sent_to_the_api(asked)
+        assert route.good_until < before
 
 
 # -- outages --------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Activity:
 
 
 async def test_what_redis_did_not_take_is_told_again() -> None:
-    activity, uses = Activity(), Uses()
+    activity, uses = Activity(), Uses(30)
     one, two = WorkspaceId(uuid4()), WorkspaceId(uuid4())
     uses.found, uses.forgotten = {one: time.monotonic() - 5}, {}
     reporter = Reporter(uses, cast("RedisActivity", activity), 30)

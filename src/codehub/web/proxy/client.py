@@ -14,6 +14,7 @@ import structlog
 
 from codehub.web.proxy import answers
 from codehub.web.proxy.activity import is_request_activity
+from codehub.web.proxy.again import LONGEST_BYTES, Again, may_come_again
 from codehub.web.proxy.connection import Connection, State
 from codehub.web.proxy.engine import Engine, Stuck, stuck_since
 from codehub.web.proxy.framing import Body, request_body, response_body
@@ -29,13 +30,13 @@ log = structlog.get_logger(__name__)
 
 _REPLAYABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _REFUSED_METHODS = frozenset({b"CONNECT", b"TRACE"})
-_LARGE_HEAD_BYTES = 8192
 
 
 class Client(Connection, Visitor):
     """One connection."""
 
     __slots__ = (
+        "_again",
         "_body",
         "_counts",
         "_has_answered",
@@ -55,6 +56,7 @@ class Client(Connection, Visitor):
     def __init__(self, engine: Engine, counted: str | None = None, *, is_counted: bool = False) -> None:
         super().__init__(engine, counted, is_counted=is_counted)
         self._known: dict[bytes, Fields] = {}
+        self._again: Again | None = None
         self._head: RequestHead | None = None
         self._is_large = False  # the head: it is not kept for longer than its request
         self._body: Body | None = None  # the rest of the request
@@ -77,7 +79,9 @@ class Client(Connection, Visitor):
     def data_received(self, data: bytes) -> None:
         state = self._state
         if state is State.HEAD:
-            self._read_head(self._buffer + data if self._buffer else data)
+            again = self._again
+            if again is None or self._buffer or not self._go_again(again, data):
+                self._read_head(self._buffer + data if self._buffer else data)
         elif state is State.EXCHANGE and not self._is_whole():
             self._send_body(data)
         elif state in (State.EXCHANGE, State.DECIDING):
@@ -144,8 +148,32 @@ class Client(Connection, Visitor):
             self._refuse(bad)
             return
         self._buffer = data[end + 4 :]
-        self._is_large = end > _LARGE_HEAD_BYTES
+        self._is_large = end > LONGEST_BYTES
         self._begin(head)
+
+    def _go_again(self, again: Again, data: bytes) -> bool:
+        """The short way, for a head that is known but for its path; whether it was taken."""
+        engine, route = self._engine, again.route
+        now = engine.now()
+        if now >= route.good_until or len(data) > LONGEST_BYTES or not self._can_write:
+            return False
+        sent = again.sent(data)
+        upstream = engine.pool.take(route.key, now, replayable=True) if sent is not None else None
+        if sent is None or upstream is None:
+            return False
+        route.open.add(self)
+        engine.tally.at_once += 1
+        request = self.request = again.request
+        self._head = again.head
+        self._route, self._upstream, self._upstream_stuck = route, upstream, None
+        self._state = State.EXCHANGE
+        self._has_answered = False
+        self._deadline = now + engine.limits.answer_seconds
+        self._counts = route.port is not None or is_request_activity(request.method, request.target)
+        if self._counts:
+            route.used_at = now
+        upstream.begin(self, sent)
+        return True
 
     def _begin(self, head: RequestHead) -> None:
         engine = self._engine
@@ -213,6 +241,10 @@ class Client(Connection, Visitor):
         was, is_upgrade = self._sent, self.request.is_upgrade
         if was[0] is not fields or was[1] is not route or was[2] is not is_upgrade:
             self._sent = (fields, route, is_upgrade, request_fields(fields, self.request, route))
+            self._again = None
+        elif self._again is None and not self._is_large and may_come_again(head, self.request, route):
+            (block,) = self._known
+            self._again = Again(head, self.request, route, block, self._sent[3])
         if not self._can_write:
             upstream.pause()
         target = sent_target(head.target, route) if route.strip else head.target
@@ -320,6 +352,28 @@ class Client(Connection, Visitor):
         )
         return body
 
+    def answered_whole(self, head: ResponseHead, body: bytes) -> None:
+        route, engine = self._route, self._engine
+        assert route is not None
+        sent = head.whole
+        if sent is None or sent[0] is not route:
+            fields = response_fields(head, self.request, route)
+            sent = (route, b"HTTP/1.1 %b\r\n%bcontent-length: %d\r\n\r\n" % (head.line, fields, len(body)))
+            head.whole = sent if head.sent is not None else None  # else it depends on the request
+        tally = engine.tally
+        (tally.by_api if route.workspace is None else tally.by_workspace)[head.status // 100] += 1
+        self._upstream = None
+        route.open.discard(self)
+        self._route = None
+        self.transport.write(sent[1] + body)
+        self._next()
+
+    def takes_whole(self) -> bool:
+        return not (self._is_last or self._engine.is_draining or self._head_only() or self._body is not None)
+
+    def _head_only(self) -> bool:
+        return self._head is None or self._head.minor == 0 or self._head.method == b"HEAD"
+
     def passed(self, data: bytes) -> None:
         assert self._route is not None
         now = self._engine.now()
@@ -402,7 +456,7 @@ class Client(Connection, Visitor):
         self._head = self._body = None
         if self._is_large:
             del self.request
-            self._known, self._sent = {}, (None, None, False, b"")
+            self._known, self._sent, self._again = {}, (None, None, False, b""), None
         if not self._buffer and (self._engine.is_draining or self._has_ended):
             self._close()
         elif self._can_write:

@@ -78,8 +78,8 @@ class Gate:
         pace: Pace | None = None,
     ) -> None:
         self.status = GateStatus()
-        self.visitors = Visitors()
         self.pace = pace or Pace()
+        self.visitors = Visitors(self.pace.trust_seconds)
         self._doors = doors
         self._subscribe = subscribe
         self._hosts = hosts
@@ -231,7 +231,7 @@ class Gate:
     def _suspect(self, workspace: WorkspaceId) -> None:
         """Something may have changed: who is inside is looked at now, and asked for before they go on."""
         for visitor in self.visitors.of(workspace):
-            visitor.suspected_at = time.monotonic()
+            visitor.suspect(time.monotonic())
             self._suspects.add(visitor.knock)
             self._something.set()
 

@@ -64,6 +64,7 @@ class ResponseHead:
     minor: int
     fields: Fields
     sent: tuple[object, bytes] | None = None  # what its fields became, and for whom (headers.py)
+    whole: tuple[object, bytes] | None = None  # … and the whole head, where the body came with it (client.py)
 
 
 Handler = Callable[[Fields, bytes], None]

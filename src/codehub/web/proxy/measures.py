@@ -96,4 +96,3 @@ class GateCollector(Collector):
         )
         yield GaugeMetricFamily("codehub_gate_deaf", "1 while Redis is not heard.", status.is_deaf)
         yield CounterMetricFamily("codehub_gate_statements", "Statements sent to the database.", status.statements)
-        yield CounterMetricFamily("codehub_gate_from_memory", "Requests decided from memory.", status.from_memory)

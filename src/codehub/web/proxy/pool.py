@@ -40,8 +40,6 @@ class Pool(Generic[K]):
         while kept:
             one = kept.pop()
             self._total -= 1
-            if not kept:
-                del self._kept[key]
             if one.is_open() and (replayable or now - one.idle_since < _FRESH_SECONDS):
                 return one
             one.close()
@@ -53,8 +51,6 @@ class Pool(Generic[K]):
             kept = self._kept[one.key] = []
         if len(kept) >= self._limits.pool_per_key or self._total >= self._limits.pool_total:
             one.close()
-            if not kept:
-                del self._kept[one.key]
             return
         one.idle_since = now
         kept.append(one)
@@ -67,15 +63,15 @@ class Pool(Generic[K]):
             return
         kept.remove(one)
         self._total -= 1
-        if not kept:
-            del self._kept[one.key]
 
     def sweep(self, now: float) -> None:
         """Close those that waited too long, and everything with now=inf."""
-        for kept in list(self._kept.values()):
+        for key, kept in list(self._kept.items()):
             for one in [one for one in kept if now - one.idle_since >= self._limits.pool_seconds]:
                 self.forget(one)
                 one.close()
+            if not kept:
+                del self._kept[key]
 
     def __len__(self) -> int:
         return self._total

@@ -13,7 +13,8 @@ from codehub.web.proxy.heads import BadHead, Fields, ResponseHead, read_response
 from codehub.web.proxy.pool import Pool
 from codehub.web.proxy.ports import Refusal
 
-_NOTHING = (b"", ResponseHead(0, b"", 1, Fields([], [])))
+_NOTHING = (b"\0", ResponseHead(0, b"", 1, Fields([], [])), -1)
+_NO_BODY = frozenset({204, 304})
 
 
 class Visitor:
@@ -31,6 +32,14 @@ class Visitor:
 
     def answered(self, head: ResponseHead, data: bytes) -> Body:
         """The response and what came after its head: the body, fed with that."""
+        raise NotImplementedError
+
+    def takes_whole(self) -> bool:
+        """Whether a response may come whole: nothing is left of the request, and the connection goes on."""
+        raise NotImplementedError
+
+    def answered_whole(self, head: ResponseHead, body: bytes) -> None:
+        """The response with all of its body, which its length says; it is completed by that."""
         raise NotImplementedError
 
     def passed(self, data: bytes) -> None:
@@ -92,7 +101,7 @@ class Upstream(asyncio.Protocol):
         self._body: Body | None = None
         self._has_answered = False
         self._keeps = False
-        self._known: tuple[bytes, ResponseHead] = _NOTHING
+        self._known: tuple[bytes, ResponseHead, int] = _NOTHING  # a head's bytes, it, and its size with a whole body
         self._is_paused = False
 
     def is_open(self) -> bool:
@@ -133,6 +142,13 @@ class Upstream(asyncio.Protocol):
             self.transport.abort()
             return
         body = self._body
+        if body is None and not self._buffer:
+            known = self._known
+            if len(data) == known[2] and data.startswith(known[0]) and visitor.takes_whole():
+                self.visitor = None
+                visitor.answered_whole(known[1], data[len(known[0]) :])
+                self._keep()
+                return
         try:
             if body is None:
                 self._read_head(visitor, self._buffer + data if self._buffer else data)
@@ -181,12 +197,12 @@ class Upstream(asyncio.Protocol):
                     raise BadHead("The head does not end.", 502)
                 self._buffer = data
                 return
-            raw = data[:end]
+            raw = data[: end + 4]
             if raw == self._known[0]:  # small answers much resemble each other
                 head = self._known[1]
             else:
-                head = read_response(raw)
-                self._known = (raw, head)
+                head = read_response(raw[:-4])
+                self._known = (raw, head, _size_of(head, len(raw)))
             data = data[end + 4 :]
             if head.status >= 200:
                 break
@@ -205,12 +221,19 @@ class Upstream(asyncio.Protocol):
         self._body = None
         self.visitor = None
         was_whole = visitor.completed()
-        if self._keeps and was_whole and not surplus and not self.transport.is_closing():
-            self.is_reused = True
-            self.resume()
-            self._pool.put(self, self._loop.time())
+        if self._keeps and was_whole and not surplus:
+            self._keep()
         else:
             self.transport.abort()
+
+    def _keep(self) -> None:
+        """For the next request."""
+        if self.transport.is_closing():
+            self.transport.abort()
+            return
+        self.is_reused = True
+        self.resume()
+        self._pool.put(self, self._loop.time())
 
     def _give_up(self) -> None:
         """It does not speak HTTP/1.1."""
@@ -222,3 +245,11 @@ class Upstream(asyncio.Protocol):
             visitor.broken()
         else:
             visitor.failed(answers.BAD_ANSWER)
+
+
+def _size_of(head: ResponseHead, size: int) -> int:
+    """Of the whole response, where its length says that, and it leaves the connection open; else -1."""
+    fields = head.fields
+    if head.minor == 0 or b"close" in fields.connection or fields.is_chunked or fields.length is None:
+        return -1
+    return -1 if head.status < 200 or head.status in _NO_BODY else size + fields.length

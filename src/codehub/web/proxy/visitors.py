@@ -29,6 +29,16 @@ class Visitor:
     suspected_at: float = _NEVER  # when something was heard about the workspace
     is_out: bool = False
 
+    def suspect(self, now: float) -> None:
+        """Something was heard about the workspace: the next request asks."""
+        self.suspected_at = now
+        self.route.good_until = _NEVER
+
+    def confirm(self, at: float, trust_seconds: float) -> None:
+        self.confirmed_at = max(self.confirmed_at, at)
+        is_trusted = not self.is_out and self.confirmed_at > self.suspected_at
+        self.route.good_until = self.confirmed_at + trust_seconds if is_trusted else _NEVER
+
     def is_known(self, since: float) -> bool:
         return not self.is_out and self.confirmed_at >= since and self.confirmed_at > self.suspected_at
 
@@ -41,6 +51,7 @@ class Visitor:
 class Visitors:
     """All of them."""
 
+    trust_seconds: float  # how old what we know may be
     cut_off: int = 0  # visitors who had something open when they had to leave
     _inside: dict[Knock, Visitor] = field(default_factory=dict)
     _of: dict[WorkspaceId, set[Visitor]] = field(default_factory=dict)
@@ -64,7 +75,7 @@ class Visitors:
         visitor = self._inside.get(knock)
         if visitor is not None and opened is not None and _is_same_instance(visitor.opened, opened):
             visitor.opened = opened
-            visitor.confirmed_at = max(visitor.confirmed_at, asked_at)
+            visitor.confirm(asked_at, self.trust_seconds)
             return
         if visitor is not None:
             self.show_out(visitor)
@@ -89,12 +100,14 @@ class Visitors:
             used_at=used_at,
         )
         visitor = self._inside[knock] = Visitor(knock, opened, route, asked_at)
+        visitor.confirm(asked_at, self.trust_seconds)
         self._of.setdefault(to.workspace, set()).add(visitor)
         self._at[opened.endpoint] = to.workspace
 
     def show_out(self, visitor: Visitor) -> None:
         """They are forgotten, and whatever they have open ends."""
         visitor.is_out = True
+        visitor.route.good_until = _NEVER
         self._inside.pop(visitor.knock, None)
         others = self._of.get(visitor.workspace, set())
         others.discard(visitor)
