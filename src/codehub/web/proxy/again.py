@@ -17,11 +17,23 @@ LONGEST_BYTES = 8192
 class Again:
     """Of one connection. `head` and `request` are those of the request that `sent` was last asked about."""
 
-    __slots__ = ("_end", "_path_at", "_prefix", "_sent_end", "_sent_start", "_start", "head", "request", "route")
+    __slots__ = (
+        "_end",
+        "_path_at",
+        "_prefix",
+        "_sent_end",
+        "_sent_start",
+        "_start",
+        "head",
+        "request",
+        "route",
+        "takes_whole",
+    )
 
     def __init__(self, head: RequestHead, request: Request, route: Route, block: bytes, sent: bytes) -> None:
         """`block` is the head without its first line, `sent` what that became, both with their end."""
         self.head, self.request, self.route = head, request, route
+        self.takes_whole = head.method != b"HEAD"
         self._prefix = route.strip + b"/"
         self._start = b"%b %b" % (head.method, self._prefix)
         self._end = b" HTTP/1.1\r\n%b\r\n\r\n" % block

@@ -15,7 +15,7 @@ import structlog
 from codehub.web.proxy import answers
 from codehub.web.proxy.activity import is_request_activity
 from codehub.web.proxy.again import LONGEST_BYTES, Again, may_come_again
-from codehub.web.proxy.connection import Connection, State
+from codehub.web.proxy.connection import CLOSED, DECIDING, EXCHANGE, HEAD, Connection
 from codehub.web.proxy.engine import Engine, Stuck, stuck_since
 from codehub.web.proxy.framing import Body, request_body, response_body
 from codehub.web.proxy.headers import request_fields, response_fields, sent_target
@@ -46,6 +46,7 @@ class Client(Connection, Visitor):
         "_known",
         "_route",
         "_sent",
+        "_takes_whole",
         "_task",
         "_upstream",
         "_upstream_stuck",
@@ -67,6 +68,7 @@ class Client(Connection, Visitor):
         self._counts = True  # is a sign of use
         self._has_answered = False  # something of the response was written
         self._is_last = False
+        self._takes_whole = False  # a response with its body at once: nothing else is to be thought of
         self._sent: tuple[Fields | None, Route | None, bool, bytes] = (
             None,
             None,
@@ -78,13 +80,13 @@ class Client(Connection, Visitor):
 
     def data_received(self, data: bytes) -> None:
         state = self._state
-        if state is State.HEAD:
+        if state is HEAD:
             again = self._again
             if again is None or self._buffer or not self._go_again(again, data):
                 self._read_head(self._buffer + data if self._buffer else data)
-        elif state is State.EXCHANGE and not self._is_whole():
+        elif state is EXCHANGE and not self._is_whole():
             self._send_body(data)
-        elif state in (State.EXCHANGE, State.DECIDING):
+        elif state in (EXCHANGE, DECIDING):
             self._buffer += data
             if len(self._buffer) > self._engine.limits.pipelined_bytes:
                 self._read(False)
@@ -92,13 +94,13 @@ class Client(Connection, Visitor):
     def eof_received(self) -> bool:
         """It sends no more; what it asked for it still gets."""
         self._has_ended = True
-        is_busy = self._state in (State.EXCHANGE, State.DECIDING) or bool(self._buffer)
+        is_busy = self._state in (EXCHANGE, DECIDING) or bool(self._buffer)
         if not is_busy or self._engine.is_tls:
             return False
-        if self._state is State.EXCHANGE and not self._is_whole():
+        if self._state is EXCHANGE and not self._is_whole():
             self.end()
             return False
-        if self._state is State.HEAD:
+        if self._state is HEAD:
             self._engine.loop.call_soon(self._read_buffered)  # requests that wait their turn, or half of one
         self._deadline = self._engine.now() + self._engine.limits.half_closed_seconds
         return True
@@ -120,7 +122,7 @@ class Client(Connection, Visitor):
             if self._has_ended:
                 self._deadline = self._engine.now() + self._engine.limits.half_closed_seconds
             self._upstream.resume()
-        elif self._state is State.HEAD:
+        elif self._state is HEAD:
             self._await_next()
 
     # The request.
@@ -166,8 +168,9 @@ class Client(Connection, Visitor):
         request = self.request = again.request
         self._head = again.head
         self._route, self._upstream, self._upstream_stuck = route, upstream, None
-        self._state = State.EXCHANGE
+        self._state = EXCHANGE
         self._has_answered = False
+        self._takes_whole = again.takes_whole
         self._deadline = now + engine.limits.answer_seconds
         self._counts = route.port is not None or is_request_activity(request.method, request.target)
         if self._counts:
@@ -183,12 +186,13 @@ class Client(Connection, Visitor):
         fields = head.fields
         self._body = request_body(fields) if fields.length or fields.is_chunked else None
         self._is_last = head.minor == 0 or b"close" in fields.connection
+        self._takes_whole = not self._is_last and self._body is None and head.method != b"HEAD"
         request = self.request = request_of(
             head, self._address, self._here, is_tls=engine.is_tls, trusted=engine.trusted if self._is_trusted else None
         )
         if engine.is_secure is not None:
             request.is_secure = engine.is_secure
-        self._state = State.DECIDING
+        self._state = DECIDING
         if head.method in _REFUSED_METHODS:
             self._answer(answers.BAD_METHOD)
         elif fields.expect and fields.expect != b"100-continue":
@@ -233,7 +237,7 @@ class Client(Connection, Visitor):
         head = self._head
         assert head is not None
         self._route, self._upstream, self._upstream_stuck = route, upstream, None
-        self._state = State.EXCHANGE
+        self._state = EXCHANGE
         self._counts = route.port is not None or is_request_activity(self.request.method, self.request.target)
         if self._counts:
             route.used_at = self._engine.now()
@@ -309,7 +313,7 @@ class Client(Connection, Visitor):
                 self._give_up_waiting()
 
     def _expire(self) -> None:
-        if self._state is State.EXCHANGE and self._is_whole() and not self._has_ended:
+        if self._state is EXCHANGE and self._is_whole() and not self._has_ended:
             self._give_up_waiting()
         else:
             super()._expire()
@@ -352,8 +356,10 @@ class Client(Connection, Visitor):
         )
         return body
 
-    def answered_whole(self, head: ResponseHead, body: bytes) -> None:
+    def answered_whole(self, head: ResponseHead, body: bytes) -> bool:
         route, engine = self._route, self._engine
+        if not self._takes_whole or engine.is_draining:
+            return False
         assert route is not None
         sent = head.whole
         if sent is None or sent[0] is not route:
@@ -366,13 +372,12 @@ class Client(Connection, Visitor):
         route.open.discard(self)
         self._route = None
         self.transport.write(sent[1] + body)
-        self._next()
-
-    def takes_whole(self) -> bool:
-        return not (self._is_last or self._engine.is_draining or self._head_only() or self._body is not None)
-
-    def _head_only(self) -> bool:
-        return self._head is None or self._head.minor == 0 or self._head.method == b"HEAD"
+        if self._buffer or self._has_ended or self._is_large or not self._can_write or not self._can_read:
+            self._next()
+        else:
+            self._state = HEAD
+            self._deadline = engine.now() + engine.limits.idle_seconds
+        return True
 
     def passed(self, data: bytes) -> None:
         assert self._route is not None
@@ -407,7 +412,7 @@ class Client(Connection, Visitor):
             b"HTTP/1.1 %b\r\n%bconnection: Upgrade\r\nupgrade: websocket\r\n\r\n" % (head.line, fields)
         )
         self._upstream = upstream.visitor = None
-        self._state = State.CLOSED
+        self._state = CLOSED
         tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._counted, counts=self._counts)
         self._engine.clients.discard(self)
         self._leave_route()
@@ -424,7 +429,7 @@ class Client(Connection, Visitor):
         self._upstream = None
         if self._is_replayable():
             self._leave_route()
-            self._state = State.DECIDING
+            self._state = DECIDING
             # Asked anew: on a route that somebody was shown out of meanwhile, nobody would end this.
             self._task = self._engine.loop.create_task(self._reach(self._ask()))
         else:
@@ -452,7 +457,7 @@ class Client(Connection, Visitor):
             self._next()
 
     def _next(self) -> None:
-        self._state = State.HEAD
+        self._state = HEAD
         self._head = self._body = None
         if self._is_large:
             del self.request
@@ -472,7 +477,7 @@ class Client(Connection, Visitor):
             self._read(True)
 
     def _read_buffered(self) -> None:
-        if self._state is State.HEAD and self._buffer:
+        if self._state is HEAD and self._buffer:
             data, self._buffer = self._buffer, b""
             self._read(True)
             self._read_head(data)

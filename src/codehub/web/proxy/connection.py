@@ -22,6 +22,9 @@ class State(Enum):
     CLOSED = auto()
 
 
+HEAD, DECIDING, EXCHANGE, LINGERING, CLOSED = State  # by these names they are found at once
+
+
 class Connection(asyncio.Protocol):
     """From a browser or a program."""
 
@@ -47,7 +50,7 @@ class Connection(asyncio.Protocol):
         """`counted`: under which name it was counted already, if it was (accepting.py)."""
         self._engine = engine
         self._counted, self._is_counted = counted, is_counted
-        self._state = State.HEAD
+        self._state = HEAD
         self._buffer = b""  # what came before its turn
         self._has_ended = False  # the client will send no more
         self._can_read = True
@@ -86,7 +89,7 @@ class Connection(asyncio.Protocol):
         return self._engine.admit(self._counted)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        self._state = State.CLOSED
+        self._state = CLOSED
         self._engine.clients.discard(self)
         self._engine.dismiss(self._counted)
 
@@ -107,20 +110,20 @@ class Connection(asyncio.Protocol):
             self._expire()
 
     def _expire(self) -> None:
-        if self._state in (State.DECIDING, State.EXCHANGE):
+        if self._state in (DECIDING, EXCHANGE):
             self.end()
         else:
-            self._state = State.CLOSED
+            self._state = CLOSED
             self.transport.abort()
 
     def drain(self) -> None:
         """No further requests; what is under way may end."""
-        if self._state is State.HEAD and not self._buffer:
+        if self._state is HEAD and not self._buffer:
             self._close()
 
     def end(self) -> None:
         """Cut off; by a reset, so that nothing that was cut looks whole."""
-        self._state = State.CLOSED
+        self._state = CLOSED
         sock = self.transport.get_extra_info("socket")
         if sock is not None and not self.transport.is_closing():
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
@@ -131,7 +134,7 @@ class Connection(asyncio.Protocol):
         if was_whole or self._has_ended or self._engine.is_tls:
             self._close()
             return
-        self._state = State.LINGERING
+        self._state = LINGERING
         self._buffer = b""
         self._deadline = self._engine.now() + self._engine.limits.linger_seconds
         self.transport.write_eof()
@@ -139,7 +142,7 @@ class Connection(asyncio.Protocol):
 
     def _close(self) -> None:
         """Once what was written has gone out; a client that does not take it is not waited for without end."""
-        self._state = State.CLOSED
+        self._state = CLOSED
         self._deadline = self._engine.now() + self._engine.limits.stalled_seconds
         self.transport.close()
 

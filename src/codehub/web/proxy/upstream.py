@@ -34,12 +34,8 @@ class Visitor:
         """The response and what came after its head: the body, fed with that."""
         raise NotImplementedError
 
-    def takes_whole(self) -> bool:
-        """Whether a response may come whole: nothing is left of the request, and the connection goes on."""
-        raise NotImplementedError
-
-    def answered_whole(self, head: ResponseHead, body: bytes) -> None:
-        """The response with all of its body, which its length says; it is completed by that."""
+    def answered_whole(self, head: ResponseHead, body: bytes) -> bool:
+        """The response with all of its body, as its length says, which completes it; False: it must be taken apart."""
         raise NotImplementedError
 
     def passed(self, data: bytes) -> None:
@@ -144,11 +140,12 @@ class Upstream(asyncio.Protocol):
         body = self._body
         if body is None and not self._buffer:
             known = self._known
-            if len(data) == known[2] and data.startswith(known[0]) and visitor.takes_whole():
+            if len(data) == known[2] and data.startswith(known[0]):
                 self.visitor = None
-                visitor.answered_whole(known[1], data[len(known[0]) :])
-                self._keep()
-                return
+                if visitor.answered_whole(known[1], data[len(known[0]) :]):
+                    self._keep()
+                    return
+                self.visitor = visitor
         try:
             if body is None:
                 self._read_head(visitor, self._buffer + data if self._buffer else data)
@@ -227,12 +224,10 @@ class Upstream(asyncio.Protocol):
             self.transport.abort()
 
     def _keep(self) -> None:
-        """For the next request."""
-        if self.transport.is_closing():
-            self.transport.abort()
-            return
+        """For the next request; one that is closing is told to the pool in a moment, and not taken before."""
         self.is_reused = True
-        self.resume()
+        if self._is_paused:
+            self.resume()
         self._pool.put(self, self._loop.time())
 
     def _give_up(self) -> None:
