@@ -4,7 +4,8 @@
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make docker-lab   a real Docker engine with the test images, for `make test`
 #   make ide-lab   JupyterLab and code-server for the tests in a browser (minutes, once)
-#   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up
+#   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up,
+#                     QUICK=1 tests the driver's contract, its rights, and a life through the proxy
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
 #   make image   build the images that an installation of containers needs, and print their names
 #   make check   formatting, lint, types, import contracts; of the dashboard, too
@@ -73,11 +74,16 @@ WORKERS ?= 2
 test: setup dashboard
 	@$(BIN)/pytest -n $(WORKERS) --dist loadscope $(ARGS)
 
-# Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh
+# Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh. Most of these tests wait for
+# nodes, so some run at once; those that take parts of the cluster away run alone, at the end.
+K8S_TESTS := tests/contract tests/k8s --ignore=tests/k8s/outages
+K8S_QUICK := tests/contract tests/k8s/test_fence.py tests/k8s/test_role.py tests/k8s/test_product.py
 test-k8s: setup
 	@tests/lab/k8s.sh up >/dev/null
-	@CODEHUB_REQUIRE=all,k8s $(BIN)/pytest -n 0 -k k8s $(or $(ARGS),tests/contract tests/k8s); code=$$?; \
-	  $(if $(KEEP),:,tests/lab/k8s.sh down); exit $$code
+	@export CODEHUB_REQUIRE=all,k8s; code=0; \
+	  $(BIN)/pytest -n 3 -k k8s $(or $(ARGS),$(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS))) || code=$$?; \
+	  $(if $(ARGS)$(QUICK),,$(BIN)/pytest -n 0 tests/k8s/outages || code=$$?;) \
+	  $(if $(KEEP),:,tests/lab/k8s.sh down || code=$$?); exit $$code
 
 test-simulation: setup
 	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation

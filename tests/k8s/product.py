@@ -126,6 +126,7 @@ def _pod(lab: Lab, settings: Mapping[str, str]) -> dict[str, object]:
         "imagePullPolicy": "Never",
         "command": [sys.executable, "-m", "codehub", "up"],
         "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}},  # without, a busy node gives it next to nothing
         "volumeMounts": [
             *({"name": f"of-{n}", "mountPath": str(one), "readOnly": True} for n, one in enumerate(outermost)),
             {"name": "data", "mountPath": data},
@@ -138,7 +139,7 @@ def _pod(lab: Lab, settings: Mapping[str, str]) -> dict[str, object]:
         "metadata": {"name": POD, "labels": {"app.kubernetes.io/name": "codehub"}},
         "spec": {
             "serviceAccountName": "codehub",
-            "restartPolicy": "Never",
+            "restartPolicy": "OnFailure",  # as a Deployment would
             "terminationGracePeriodSeconds": 5,
             "containers": [container],
             "volumes": [*volumes, {"name": "data", "emptyDir": {}}],

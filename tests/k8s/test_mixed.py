@@ -13,8 +13,8 @@ from tests.contract.s3 import S3Server
 from tests.crash.cycle import Person, person
 from tests.crash.herd import Nursery
 from tests.crash.site import Containers, Place, Processes, Site, open_site
+from tests.k8s.life import coordinated
 from tests.k8s.place import Pods, pods_in
-from tests.k8s.test_lifecycle import coordinated
 from tests.lab.docker import lab as docker_lab
 from tests.lab.k8s import Lab, ServerRelay
 
