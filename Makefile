@@ -61,7 +61,7 @@ frontend/node_modules/.ready: frontend/package-lock.json frontend/package.json |
 	@cd frontend && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(BUILT): frontend/node_modules/.ready frontend/index.html frontend/vite.config.ts $(shell find frontend/src -type f)
+$(BUILT): frontend/node_modules/.ready frontend/index.html frontend/vite.config.ts docs/runbook.md $(shell find frontend/src -type f)
 	@echo "==> the dashboard"
 	@cd frontend && $(NODE) node_modules/vite/bin/vite.js build --logLevel=warn
 	@touch $@

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import type { HistoryLine, Workspace } from "../src/api/types.ts";
 import { INLINE } from "../src/lib/inline.ts";
 import { localPath } from "../src/lib/localPath.ts";
+import { entryOf } from "../src/lib/runbook.ts";
 import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
 import { listed } from "../src/state/listing.ts";
 
@@ -118,4 +119,11 @@ test("backticks hold code", () => {
   assert.equal(INLINE.exec("a `b` c")?.[2], "b");
   assert.equal(INLINE.exec("``a`b``")?.[2], "a`b");
   assert.equal(INLINE.exec("``a`")?.[2], undefined);
+});
+
+test("an entry of the runbook is what stands below its heading", () => {
+  const text = "# Runbook\n\n### CH-A-1\n\nFirst.\n\n### CH-A-10\n\nTenth.\n";
+  assert.equal(entryOf(text, "CH-A-1"), "First.");
+  assert.equal(entryOf(text, "CH-A-10"), "Tenth.");
+  assert.equal(entryOf(text, "CH-B-1"), null);
 });

@@ -61,3 +61,17 @@ async def test_health_is_what_readyz_says(root: Caller) -> None:
     assert found["ready"] is True
     assert found["dependencies"] == []
     assert found["version"]
+
+
+async def test_health_says_how_things_stand_with_a_code_for_what_is_not_well(root: Caller, owner: Connection) -> None:
+    found = {one["check"]: one for one in (await root.get("/admin/health")).json()["findings"]}
+    assert found["coordinator"]["code"] == "CH-LEAD-1", "nobody leads here"
+    assert found["coordinator"]["state"] == "failed"
+    assert found["coordinator"]["advice"]
+    assert found["coordinator"]["link"] == "docs/runbook.md#ch-lead-1"
+    assert (found["operations"]["state"], found["operations"]["code"]) == ("ok", None)
+    assert found["clock"]["state"] == "ok"
+    created = (await root.post("/workspaces", json={"name": "w", "image_ref": "ide"})).json()
+    await owner.execute("UPDATE workspaces SET phase = 'ERROR' WHERE id = %s", [created["id"]])
+    found = {one["check"]: one for one in (await root.get("/admin/health")).json()["findings"]}
+    assert (found["operations"]["state"], found["operations"]["code"]) == ("warning", "CH-OP-2")

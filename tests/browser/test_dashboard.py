@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from playwright.async_api import Browser, Page, expect
 
+from codehub.drivers.memory.faults import Misbehaviour
 from tests.browser.cut import Cable
 from tests.browser.dashboard import AXE, SLOW_MS, Dashboard, opened
 from tests.cli.site import PASSWORD, Site, running_site
@@ -224,7 +225,7 @@ async def test_administrators_see_the_past_plotted_and_the_whole_s_health(chromi
         await root.visit("/admin")
         for title in ("Workspaces", "Archives", "Starting, seconds", "Restoring, seconds"):
             await expect(root.page.get_by_role("img", name=title)).to_be_visible()
-        await expect(root.page.locator(".health")).to_contain_text("Coordinator")
+        await expect(root.page.locator(".health").first).to_contain_text("Coordinator")
         await expect(root.page.get_by_text("1 of 100")).to_be_visible()
         await root.has_no_barriers()
         await root.picture("administration")
@@ -234,6 +235,30 @@ async def test_administrators_see_the_past_plotted_and_the_whole_s_health(chromi
         await expect(root.page.locator(".run").first).to_contain_text("archives found", timeout=SLOW_MS)
         await root.visit(f"/workspaces/{identity}")
         await root.delete("measured", purge=True)
+
+
+async def test_administrators_see_what_is_wrong_and_may_force_the_way_out(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url, "root") as root:
+        site.loop.call_soon_threadsafe(
+            lambda: site.world.misbehave("instances.start", Misbehaviour.IMAGE_MISSING, times=1)
+        )
+        identity = await root.create("stuck")
+        await root.sees_state("Needs you")
+        await root.visit("/admin")
+        finding = root.page.locator(".findings li", has_text="1 workspaces are in ERROR.")
+        await expect(finding).to_contain_text("works, with a warning")
+        await finding.get_by_text("CH-OP-2: what to do").click()
+        await expect(finding).to_contain_text("codehub ws recover")
+        await root.has_no_barriers()
+        await root.visit(f"/workspaces/{identity}")
+        recovery = root.page.get_by_role("region", name="It needs you")
+        await expect(recovery.get_by_role("button", name="Begin with an empty home")).to_be_hidden()
+        await recovery.get_by_text("Give up the home on disk").click()
+        await recovery.get_by_role("button", name="Begin with an empty home").click()
+        await expect(root.page.get_by_role("dialog")).to_contain_text("It is deleted for good")
+        await root.button("Yes, do that").click()
+        await root.sees_state("Running")
+        await root.delete("stuck", purge=True)
 
 
 async def test_what_others_changed_meanwhile_is_not_lost(chromium: Browser, site: Site) -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from codehub.cli.checks import codes, machine, public, servers, standing, websockets
-from codehub.cli.checks.finding import Finding, State
+from codehub.cli.checks import machine, public, standing, websockets
 from codehub.db.diagnosis import Diagnosis
 from codehub.db.leading import open_seat
+from codehub.services.doctor import codes
+from codehub.services.doctor import standing as doctor_standing
+from codehub.services.doctor.finding import Finding, State
 from tests.cli.codehub import free_port
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
@@ -158,8 +160,8 @@ def test_an_ide_that_is_not_installed(shell: Shell) -> None:
 
 def test_clocks_that_disagree() -> None:
     now = datetime.now(UTC)
-    assert servers.skew(now, now + timedelta(seconds=2), "x").state is State.OK
-    ahead = servers.skew(now, now + timedelta(seconds=90), "the database")
+    assert doctor_standing.skew(now, now + timedelta(seconds=2), "x").state is State.OK
+    ahead = doctor_standing.skew(now, now + timedelta(seconds=90), "the database")
     assert (ahead.state, ahead.detail) == (
         State.WARNING,
         "This machine's clock is 90 s ahead of that of the database.",
@@ -185,7 +187,7 @@ def _looked(**changes: object) -> list[Finding]:
         "errors": 0,
         "gc": {},
     }
-    return standing.findings(Diagnosis(**{**given, **changes}), is_running=True)  # type: ignore[arg-type]
+    return doctor_standing.findings(Diagnosis(**{**given, **changes}), is_running=True)  # type: ignore[arg-type]
 
 
 def test_how_things_stand() -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from codehub.cli.checks import websockets
-from codehub.cli.checks.finding import State
 from codehub.client import Client
+from codehub.services.doctor.finding import State
 from tests.cli.codehub import running
 from tests.support import eventually
 

@@ -3,8 +3,8 @@
 import pytest
 
 from codehub.cli import doctor, main, output
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import failed
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import failed
 
 EVIL = "gone\x1b[2J\x07\x7f\x9b31m\N{RIGHT-TO-LEFT OVERRIDE}\nWARNING: all is well"
 

@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from codehub.cli.checks import codes
 from codehub.config import setting_names
 from codehub.coordinator.collect import GcReport
 from codehub.coordinator.listen import ListenerStatus
@@ -19,6 +18,7 @@ from codehub.coordinator.loop import LoopStatus
 from codehub.coordinator.measures import Deeds, Standing, StandingCollector
 from codehub.db.census import Census
 from codehub.metrics import Metrics
+from codehub.services.doctor import codes
 from codehub.web.hub_measures import HubCollector
 from codehub.web.live import Hub
 from codehub.web.proxy.gate import GateStatus

@@ -161,6 +161,12 @@ export interface components {
              * @example No answer.
              */
             detail: string;
+            /**
+             * Code
+             * @description Of the runbook, if it is not well.
+             * @example CH-SRV-3
+             */
+            code?: string | null;
         };
         /**
          * Desired
@@ -253,6 +259,44 @@ export interface components {
             restores: components["schemas"]["DurationsPoint"][];
         };
         /**
+         * Found
+         * @description What one check found; one that is not well has a code, which docs/runbook.md explains.
+         */
+        Found: {
+            /**
+             * Check
+             * @example operations
+             */
+            check: string;
+            /**
+             * State
+             * @example warning
+             * @enum {string}
+             */
+            state: "ok" | "warning" | "failed";
+            /**
+             * Detail
+             * @example 3 workspaces are in ERROR.
+             */
+            detail: string;
+            /**
+             * Advice
+             * @description What to do.
+             * @example Each says why and what to do.
+             */
+            advice: string;
+            /**
+             * Code
+             * @example CH-OP-2
+             */
+            code: string | null;
+            /**
+             * Link
+             * @example docs/runbook.md#ch-op-2
+             */
+            link: string | null;
+        };
+        /**
          * GcAccepted
          * @description The collection begins when the leader hears of it: at once. GET /admin/gc says what came of it.
          */
@@ -342,6 +386,8 @@ export interface components {
             ready: boolean;
             /** Dependencies */
             dependencies: components["schemas"]["Dependency"][];
+            /** Findings */
+            findings: components["schemas"]["Found"][];
             /**
              * Isolation
              * @example {

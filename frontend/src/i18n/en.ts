@@ -232,6 +232,9 @@ export const en = {
   "recovery.title": "It needs you",
   "recovery.asked": "Asked for. The next look at it answers.",
   "recovery.yes": "Yes, do that",
+  "recovery.forced": "Give up the home on disk",
+  "recovery.forced_text":
+    "A whole home is on disk. It is deleted for good, with everything in it that is not in the archive.",
   "recover.as_is": "Look again",
   "recover.as_is_hint": "Clears the error and tries again with everything as it is. Nothing is given up.",
   "recover.volume": "Use the home on disk",
@@ -384,6 +387,11 @@ export const en = {
   "health.redis": "Redis",
   "health.coordinator": "Coordinator",
   "health.archives": "Archive store",
+  "health.findings": "How things stand",
+  "health.runbook": "{code}: what to do",
+  "health.operations": "Operations",
+  "health.clock": "Clock",
+  "health.orphans": "Left-over containers and volumes",
 
   "figures.title": "Over time",
   "figures.hours": "last {n} hours",

@@ -50,7 +50,7 @@ function Whole({ workspace, me, reload }: { workspace: Workspace; me: Me; reload
   return (
     <main>
       <Head workspace={workspace} me={me} reload={reload} />
-      <Recovery workspace={workspace} reload={reload} />
+      <Recovery workspace={workspace} isAdmin={me.role === "admin"} reload={reload} />
       <Now workspace={workspace} history={history.data?.items ?? []} />
       <div className="columns">
         <div>

@@ -17,8 +17,8 @@ from codehub.cli.exits import CommandError, Exit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codehub.cli.checks.finding import Finding
     from codehub.config import Settings
+    from codehub.services.doctor.finding import Finding
 
 _COLUMNS = 80 - 11  # what the mark and the gaps leave
 _MARKS = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
@@ -59,10 +59,11 @@ def remote_findings(given: str | None) -> "list[Finding]":
 def local_findings() -> "list[Finding]":
     import asyncio
 
-    from codehub.cli.checks import codes, machine, public, remote, standing
-    from codehub.cli.checks.finding import failed, failed_by, ok
+    from codehub.cli.checks import machine, public, remote, standing
     from codehub.config import Settings
     from codehub.errors import SettingsError, StartError
+    from codehub.services.doctor import codes
+    from codehub.services.doctor.finding import failed, failed_by, ok
 
     found = [machine.python()]
     try:

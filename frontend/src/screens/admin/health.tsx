@@ -1,9 +1,12 @@
-/** Every dependency, whether it works, and what to do about it. */
+/** Every dependency and what the doctor finds: whether it is well, what to do about it, and the runbook's entry. */
 
+import runbook from "../../../../docs/runbook.md?raw";
 import { get } from "../../api/client.ts";
 import type { Health } from "../../api/types.ts";
 import { useLoaded } from "../../lib/hooks.ts";
 import { known, t } from "../../lib/language.ts";
+import { Markdown } from "../../lib/markdown.tsx";
+import { entryOf } from "../../lib/runbook.ts";
 import { Panel, Problem, Waiting } from "../../ui/parts.tsx";
 
 export function SystemHealth() {
@@ -20,6 +23,10 @@ export function SystemHealth() {
   );
 }
 
+type State = "up" | "warned" | "down";
+
+const STATES: Record<"ok" | "warning" | "failed", State> = { ok: "up", warning: "warned", failed: "down" };
+
 function Shown({ health }: { health: Health }) {
   return (
     <>
@@ -27,13 +34,16 @@ function Shown({ health }: { health: Health }) {
       <ul className="plain-list health">
         {health.dependencies.map((each) => {
           const state = each.state === "down" ? "down" : each.detail ? "warned" : "up";
-          return (
-            <li key={each.name} className={state}>
-              <strong>{known("health", each.name) ?? each.name}</strong>
-              <span>{t(`health.${state}`)}</span>
-              {each.detail && <p className="fine">{each.detail}</p>}
-            </li>
-          );
+          const code = each.code ?? null;
+          return <Line key={each.name} name={each.name} state={state} told={[each.detail]} code={code} />;
+        })}
+      </ul>
+      <h3>{t("health.findings")}</h3>
+      <ul className="plain-list health findings">
+        {health.findings.map((each) => {
+          const told = each.code ? [each.detail, each.advice] : [];
+          const key = `${each.check} ${each.code}`;
+          return <Line key={key} name={each.check} state={STATES[each.state]} told={told} code={each.code} />;
         })}
       </ul>
       <details>
@@ -50,5 +60,27 @@ function Shown({ health }: { health: Health }) {
         ))}
       </details>
     </>
+  );
+}
+
+/** One line; below it what is wrong and, for those who want to know more, what the runbook says. */
+function Line({ name, state, told, code }: { name: string; state: State; told: string[]; code: string | null }) {
+  const entry = code && entryOf(runbook, code);
+  return (
+    <li className={state}>
+      <strong>{known("health", name) ?? name}</strong>
+      <span>{t(`health.${state}`)}</span>
+      {told.filter(Boolean).map((line) => (
+        <p key={line} className="fine">
+          {line}
+        </p>
+      ))}
+      {entry && (
+        <details lang="en">
+          <summary>{t("health.runbook", { code })}</summary>
+          <Markdown text={entry} />
+        </details>
+      )}
+    </li>
   );
 }

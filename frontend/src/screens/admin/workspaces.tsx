@@ -124,7 +124,7 @@ export function Errors() {
             </Link>{" "}
             <span className="fine">{t("workspace.owner", { name: each.owner.username })}</span>
           </p>
-          <Recovery workspace={each} reload={found.reload} />
+          <Recovery isAdmin workspace={each} reload={found.reload} />
         </article>
       ))}
     </>

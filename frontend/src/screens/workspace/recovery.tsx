@@ -14,18 +14,33 @@ import { say } from "../../ui/toasts.tsx";
 /** Those that give something up are asked about once more. */
 const GIVES_UP: RecoverFrom[] = ["archive", "blank"];
 
-export function Recovery({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
+/** Administrators may do so although a whole home is on disk, which is then given up. */
+function forcedOf(workspace: Workspace, isAdmin: boolean): RecoverFrom[] {
+  const possible = workspace.error?.can_recover_from ?? [];
+  const home = GIVES_UP.filter((from) => from !== "archive" || workspace.archived);
+  return isAdmin ? home.filter((from) => !possible.includes(from)) : [];
+}
+
+interface RecoveryProps {
+  workspace: Workspace;
+  isAdmin: boolean;
+  reload: () => Promise<void>;
+}
+
+export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
   const [asking, setAsking] = useState<RecoverFrom | null>(null);
   const [busy, setBusy] = useState<RecoverFrom | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const trouble = workspace.error;
   if (workspace.phase !== "ERROR" || !trouble || workspace.deleted_at) return null;
 
+  const forced = forcedOf(workspace, isAdmin);
+
   async function go(from: RecoverFrom): Promise<void> {
     setBusy(from);
     setError(null);
     try {
-      await recover(workspace.id, from, false);
+      await recover(workspace.id, from, forced.includes(from));
       setAsking(null);
       say(t("recovery.asked"));
       await reload();
@@ -60,6 +75,19 @@ export function Recovery({ workspace, reload }: { workspace: Workspace; reload: 
           </li>
         ))}
       </ul>
+      {forced.length > 0 && (
+        <details>
+          <summary>{t("recovery.forced")}</summary>
+          <p className="fine">{t("recovery.forced_text")}</p>
+          <div className="verb-row">
+            {forced.map((from) => (
+              <Button key={from} kind="danger" disabled={busy !== null} onClick={() => setAsking(from)}>
+                {t(`recover.${from}`)}
+              </Button>
+            ))}
+          </div>
+        </details>
+      )}
       {!asking && <Problem error={error} />}
       {asking && (
         <Ask
@@ -72,6 +100,7 @@ export function Recovery({ workspace, reload }: { workspace: Workspace; reload: 
           onClose={() => setAsking(null)}
         >
           <p>{t(`recover.${asking}_hint`)}</p>
+          {forced.includes(asking) && <p>{t("recovery.forced_text")}</p>}
         </Ask>
       )}
     </section>

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
 from codehub.cli.ide import FIRST
 from codehub.cli.isolation import advice_for
 from codehub.config import Settings
@@ -21,6 +19,8 @@ from codehub.drivers.process.machine import Machine
 from codehub.drivers.process.programs import is_installed
 from codehub.errors import CodeHubError
 from codehub.model.workspace import InstanceBackend, WorkspaceId
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
 
 DOCKER, KUBERNETES, SANDBOX, IDES = "docker", "k8s", "sandbox", "ide"
 _NOBODY = WorkspaceId(UUID(int=0))

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
 from codehub.errors import StartError
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
 from codehub.web.server import listen
 
 OLDEST_PYTHON = (3, 11)

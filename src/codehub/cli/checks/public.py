@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 from uuid import uuid4
 
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import Finding, ok, warning
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, ok, warning
 
 _SECONDS = 15.0
 

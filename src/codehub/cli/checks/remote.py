@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 
 from codehub import __version__
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import Finding, failed, ok, warning
-from codehub.cli.checks.servers import skew
 from codehub.cli.connecting import USER_AGENT
 from codehub.cli.isolation import advice_for
 from codehub.client import ApiError, Client
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, failed, ok, warning
+from codehub.services.doctor.standing import skew
 
 SERVER, LOGIN = "server", "login"
 

@@ -4,8 +4,6 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import Finding, failed, failed_by, ok, warning
 from codehub.config import Settings
 from codehub.db import clock, migrate
 from codehub.db.pool import Role, connection, open_pool
@@ -13,11 +11,13 @@ from codehub.drivers import places
 from codehub.drivers.load import open_store
 from codehub.embedded.runtime import postgres_package, valkey_package
 from codehub.errors import CodeHubError, StartError
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
+from codehub.services.doctor.standing import skew
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 
 SECONDS = 15.0
-MOST_SKEW_SECONDS = 5.0
 POSTGRES, REDIS, STORE, CLOCK = "postgresql", "redis", "archive store", "clock"
 
 
@@ -45,16 +45,6 @@ async def _database_clock(url: str) -> Finding:
         why = str(error) or "it did not answer in time"
         return failed(codes.ROLE, f"The service layer's role cannot be used: {why}", "Run `codehub migrate`.")
     return skew(theirs, datetime.now(UTC), "the database")
-
-
-def skew(theirs: datetime, ours: datetime, whose: str) -> Finding:
-    seconds = (ours - theirs).total_seconds()
-    if abs(seconds) <= MOST_SKEW_SECONDS:
-        return ok(CLOCK, f"agrees with {whose}")
-    words = "ahead of" if seconds > 0 else "behind"
-    return warning(
-        codes.CLOCK, f"This machine's clock is {abs(seconds):.0f} s {words} that of {whose}.", "Let both follow NTP."
-    )
 
 
 async def redis(settings: Settings) -> Finding:

@@ -11,10 +11,10 @@ import ssl
 from contextlib import closing
 from urllib.parse import urlsplit
 
-from codehub.cli.checks import codes
-from codehub.cli.checks.finding import Finding, ok, warning
 from codehub.cli.connecting import USER_AGENT
 from codehub.client import ApiError, Client
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, ok, warning
 
 _SECONDS = 15.0
 _MOST_BYTES = 65536

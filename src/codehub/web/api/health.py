@@ -1,13 +1,22 @@
-"""GET /admin/health: every dependency with its state and what to do, as /readyz has it, for the dashboard."""
+"""GET /admin/health: every dependency as /readyz has it, and what the doctor finds from here, for the dashboard.
 
+A serving process looks at what it can see without secrets and without touching anything: what it depends on, and how
+things stand in the database. The machine itself (folders, ports, engines) is looked at by `codehub doctor`.
+"""
+
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from codehub import __version__
+from codehub.metrics import Metrics
+from codehub.services.doctor import codes, standing
+from codehub.services.doctor.finding import Finding
 from codehub.web.auth import AdminActor
-from codehub.web.health import Looks
+from codehub.web.context import InContext
+from codehub.web.health import DependencyState, Looks
 
 router = APIRouter(prefix="/admin", tags=["administration"])
 
@@ -20,6 +29,18 @@ class Dependency(BaseModel):
     detail: Annotated[
         str, Field(description="What is wrong and what to do; a warning, when it is up.", examples=["", "No answer."])
     ]
+    code: Annotated[str | None, Field(description="Of the runbook, if it is not well.", examples=["CH-SRV-3"])] = None
+
+
+class Found(BaseModel):
+    """What one check found; one that is not well has a code, which docs/runbook.md explains."""
+
+    check: Annotated[str, Field(examples=["operations"])]
+    state: Annotated[Literal["ok", "warning", "failed"], Field(examples=["warning"])]
+    detail: Annotated[str, Field(examples=["3 workspaces are in ERROR."])]
+    advice: Annotated[str, Field(description="What to do.", examples=["Each says why and what to do."])]
+    code: Annotated[str | None, Field(examples=["CH-OP-2"])]
+    link: Annotated[str | None, Field(examples=["docs/runbook.md#ch-op-2"])]
 
 
 class Health(BaseModel):
@@ -28,20 +49,36 @@ class Health(BaseModel):
     version: Annotated[str, Field(examples=["0.1.0"])]
     ready: bool
     dependencies: list[Dependency]
+    findings: list[Found]
     isolation: Annotated[dict[str, list[str]], Field(examples=[{"process": ["Each workspace runs in a sandbox."]}])]
 
 
 @router.get("/health")
-async def system_health(_actor: AdminActor, request: Request) -> Health:
-    """Every dependency, whether it works, and what to do about it; what keeps workspaces apart."""
+async def system_health(_actor: AdminActor, request: Request, context: InContext) -> Health:
+    """Every dependency, whether it works, and what to do about it; how things stand; what keeps workspaces apart."""
     looks: Looks = request.app.state.looks
+    metrics: Metrics = request.app.state.metrics
     states = await looks.latest()
+    found = await standing.look(context.pool, datetime.now(UTC))
+    unknown = metrics.registry.get_sample_value("codehub_unknown_resources")  # only where the leader is
+    if unknown is not None:
+        found.append(standing.orphans(int(unknown)))
     return Health(
         version=__version__,
         ready=all(state.up for state in states.values()),
-        dependencies=[
-            Dependency(name=name, state="up" if state.up else "down", detail=state.detail)
-            for name, state in states.items()
-        ],
+        dependencies=[_dependency(name, state) for name, state in states.items()],
+        findings=[_found(one) for one in found],
         isolation={name: list(lines) for name, lines in request.app.state.isolation().items()},
     )
+
+
+def _dependency(name: str, state: DependencyState) -> Dependency:
+    code = (codes.WEAK if state.up else codes.DEPENDENCY) if state.detail or not state.up else None
+    return Dependency(
+        name=name, state="up" if state.up else "down", detail=state.detail, code=None if code is None else code.id
+    )
+
+
+def _found(one: Finding) -> Found:
+    code, link = (None, None) if one.code is None else (one.code.id, one.code.link)
+    return Found(check=one.check, state=one.state.value, detail=one.detail, advice=one.advice, code=code, link=link)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from codehub.cli.checks.codes import Code
 from codehub.errors import CodeHubError
+from codehub.services.doctor.codes import Code
 
 
 class State(StrEnum):

@@ -1,0 +1,90 @@
+"""How workspaces and archives stand, as the database knows it: what is not well, and what to do about it."""
+
+from datetime import datetime
+
+from codehub.db.diagnosis import Diagnosis, diagnose
+from codehub.db.pool import Pool, connection
+from codehub.errors import CodeHubError
+from codehub.services.doctor import codes
+from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
+
+STUCK_SECONDS = 1800.0
+MOST_SKEW_SECONDS = 5.0
+
+
+async def look(pool: Pool, now: datetime) -> list[Finding]:
+    """As a process sees it that serves people: somebody should lead, and the database's clock be ours (`now`)."""
+    try:
+        async with connection(pool) as conn:
+            found = await diagnose(conn, stuck_after_seconds=STUCK_SECONDS)
+    except CodeHubError as error:
+        return [failed_by(codes.DATABASE, error)]
+    return [*findings(found, is_running=True), skew(found.now, now, "the database")]
+
+
+def findings(found: Diagnosis, *, is_running: bool) -> list[Finding]:
+    return [_leader(found, is_running=is_running), *_operations(found), *_archives(found)]
+
+
+def _leader(found: Diagnosis, *, is_running: bool) -> Finding:
+    if found.is_led:
+        return ok(codes.LEADER.check, f"{found.holder} leads")
+    told = f"No coordinator leads; the last was {found.holder}."
+    advice = "Start `codehub up` or `codehub coordinator`; its log says why it does not lead."
+    return (failed if is_running else warning)(codes.LEADER, told, advice)
+
+
+def _operations(found: Diagnosis) -> list[Finding]:
+    told = []
+    if found.stuck:
+        minutes = STUCK_SECONDS / 60
+        told.append(
+            warning(
+                codes.STUCK,
+                f"{found.stuck} operations began more than {minutes:.0f} minutes ago; the oldest: {found.oldest}.",
+                "Look at `codehub ws show` of it: large homes take long, and outages are waited for.",
+            )
+        )
+    if found.errors:
+        told.append(
+            warning(
+                codes.ERRORS,
+                f"{found.errors} workspaces are in ERROR.",
+                "Each says why and what to do: codehub ws list --phase ERROR --all",
+            )
+        )
+    return told or [ok(codes.STUCK.check, "none is stuck, no workspace is in ERROR")]
+
+
+def _archives(found: Diagnosis) -> list[Finding]:
+    told = []
+    if found.gc.get("stopped"):
+        told.append(warning(codes.GC_STOPPED, str(found.gc["stopped"]), "See: codehub gc --dry-run"))
+    if missing := int(found.gc.get("missing_count", 0)):
+        told.append(
+            warning(
+                codes.MISSING, f"{missing} workspaces' archives were not in the store.", "See: codehub gc --dry-run"
+            )
+        )
+    return told
+
+
+def orphans(count: int) -> Finding:
+    """`count`: as the leader has seen them."""
+    if count:
+        return warning(
+            codes.ORPHANS,
+            f"{count} containers or volumes belong to no workspace.",
+            "The coordinator's log names them; nothing removes them by itself.",
+        )
+    return ok(codes.ORPHANS.check, "every container and volume belongs to a workspace")
+
+
+def skew(theirs: datetime, ours: datetime, whose: str) -> Finding:
+    seconds = (ours - theirs).total_seconds()
+    if abs(seconds) <= MOST_SKEW_SECONDS:
+        return ok(codes.CLOCK.check, f"agrees with {whose}")
+    words = "ahead of" if seconds > 0 else "behind"
+    return warning(
+        codes.CLOCK, f"This machine's clock is {abs(seconds):.0f} s {words} that of {whose}.", "Let both follow NTP."
+    )
