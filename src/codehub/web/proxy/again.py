@@ -6,11 +6,10 @@ remembered are the very bytes around the path. The path itself is looked at each
 
 from codehub.web.paths import RESERVED
 from codehub.web.proxy.heads import Fields, RequestHead
-from codehub.web.proxy.ports import Request, Route
+from codehub.web.proxy.ports import REPLAYABLE, Request, Route
 
 _PATH = bytes(byte for byte in range(33, 127) if byte != ord("#"))
 _OURS = RESERVED.encode()[1:]
-_METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 LONGEST_BYTES = 8192
 
 
@@ -58,7 +57,7 @@ def may_come_again(head: RequestHead, request: Request, route: Route) -> bool:
     return (
         route.workspace is not None
         and head.minor == 1
-        and head.method in _METHODS
+        and head.method in REPLAYABLE
         and request.target.startswith(route.strip + b"/")
         and not (fields.length or fields.is_chunked or fields.expect or fields.upgrade or request.is_upgrade)
         and b"close" not in fields.connection

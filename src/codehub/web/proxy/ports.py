@@ -25,6 +25,9 @@ class Request:
     is_from_proxy: bool = False  # a trusted one
 
 
+REPLAYABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})  # methods of requests that may be sent twice
+
+
 class Exchange(Protocol):
     """A request, or a WebSocket, on its way through: the engine's."""
 
