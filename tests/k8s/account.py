@@ -1,4 +1,4 @@
-"""Who CodeHub is in a cluster: the service account of deploy/kubernetes/role.yaml, with exactly those rights."""
+"""Who CodeHub is in a cluster: the service account of deploy/kubernetes/base/role.yaml, with exactly those rights."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.lab.k8s import Lab
 
-ROLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "role.yaml"
+ROLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "base" / "role.yaml"
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The whole product on a real cluster: what a person does with a workspace, through the API and the proxy.
 
 Once with CodeHub outside the cluster and a kubeconfig, once as a pod of it with its service account and the rights of
-deploy/kubernetes/role.yaml and no more.
+deploy/kubernetes/base/role.yaml and no more.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The rights in deploy/kubernetes/role.yaml are enough for everything, and are no more than that."""
+"""The rights in deploy/kubernetes/base/role.yaml are enough for everything, and are no more than that."""
 
 import base64
 from collections.abc import Iterator

@@ -1,0 +1,76 @@
+"""deploy/kubernetes on a real cluster: it comes up, people work with it, and replacing every pod disturbs nobody."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from codehub.client import Client
+from tests.deploy.cluster import PARTS, Installed, installed
+from tests.lab.k8s import lab
+from tests.support import eventually
+
+PAUSE_SECONDS = 0.1
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@contextmanager
+def somebody_looks(here: Installed) -> Iterator[Counter[str]]:
+    """Asks the dashboard's API again and again, each time on a new connection; what came of it, by kind."""
+    seen: Counter[str] = Counter()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(PAUSE_SECONDS):
+            try:
+                answer = httpx.get(f"{here.url}/api/v1/session", timeout=20, trust_env=False)
+                seen[str(answer.status_code)] += 1
+            except httpx.HTTPError as error:
+                seen[repr(error)] += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join(30)
+
+
+def test_a_trial_from_the_installation_to_the_upgrade(tmp_path: Path) -> None:
+    with installed(lab(), tmp_path) as here, Client(here.url) as client:
+        names = [pod["metadata"]["name"] for pod in here.pods()]
+        for part in PARTS:
+            assert sum(name.startswith(part) for name in names) == 2, names
+        client.login("admin", here.password)
+        made = client.create_workspace("w", desired_state="RUNNING")
+
+        def runs() -> bool:
+            row = client.workspace(made.id)
+            assert row.error is None, row
+            return row.phase == "RUNNING"
+
+        eventually(runs, "the workspace runs", 180)
+        token = client.create_token("t").token
+        opened = f"{here.url}/w/{made.id}/healthz"
+        headers = {"Authorization": f"Bearer {token}"}
+
+        def is_open() -> bool:
+            return httpx.get(opened, headers=headers, timeout=20, trust_env=False).status_code == 200
+
+        eventually(is_open, "it is opened through the proxy", 60)
+        with somebody_looks(here) as seen:
+            for part in PARTS:
+                here.run("rollout", "restart", f"deployment/{part}")
+            here.settled()
+            after = {pod["metadata"]["name"] for pod in here.pods()}
+            assert not after & {name for name in names if name.startswith(PARTS)}
+            assert is_open()
+        assert set(seen) == {"401"}, seen  # nobody is logged in: but everybody was answered
+        client.set_state(made.id, "ARCHIVED")
+        eventually(lambda: client.workspace(made.id).phase == "ARCHIVED", "the new coordinator archives it", 180)
