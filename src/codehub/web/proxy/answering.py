@@ -32,6 +32,7 @@ class Answering(Connection, Visitor):
         "_task",
         "_upstream",
         "_upstream_stuck",
+        "_was_lost",
         "request",
     )
     request: Request
@@ -47,6 +48,7 @@ class Answering(Connection, Visitor):
         self._task: asyncio.Task[None] | None = None
         self._counts = True  # is a sign of use
         self._has_answered = False  # something of the response was written
+        self._was_lost = False  # an API ended before it answered
         self._is_last = False
         self._takes_whole = False  # a response with its body at once: nothing else is to be thought of
 
@@ -203,15 +205,20 @@ class Answering(Connection, Visitor):
         self._leave_route()
         self._answer(refusal)
 
-    def lost(self) -> None:
-        self._upstream = None
-        if self._is_replayable():
-            self._leave_route()
-            self._state = DECIDING
-            # Asked anew: on a route that somebody was shown out of meanwhile, nobody would end this.
-            self._task = self._engine.loop.create_task(self._reach(self._ask()))
-        else:
+    def lost(self, *, is_reused: bool) -> None:
+        self._upstream, route = None, self._route
+        assert route is not None
+        # An API that dies takes no question along with it: the next one is asked, once, lest a question kill them all.
+        is_for_the_next = route.workspace is None and not is_reused and not self._was_lost
+        if not self._is_replayable() or not (is_reused or is_for_the_next):
             self.failed(answers.NO_ANSWER)
+            return
+        self._was_lost = self._was_lost or is_for_the_next
+        # Asked anew: on a route that somebody was shown out of meanwhile, nobody would end this.
+        asked = self._engine.gate.failed(route, self.request) if is_for_the_next else self._ask()
+        self._leave_route()
+        self._state = DECIDING
+        self._task = self._engine.loop.create_task(self._reach(asked))
 
     def broken(self) -> None:
         self._upstream = None

@@ -139,7 +139,7 @@ class Client(Answering):
         self._head = again.head
         self._route, self._upstream, self._upstream_stuck = route, upstream, None
         self._state = EXCHANGE
-        self._has_answered = False
+        self._has_answered = self._was_lost = False
         self._takes_whole = again.takes_whole
         self._deadline = now + engine.limits.answer_seconds
         self._counts = route.port is not None or is_request_activity(request.method, request.target)
@@ -151,7 +151,7 @@ class Client(Answering):
     def _begin(self, head: RequestHead) -> None:
         engine = self._engine
         self._deadline = None
-        self._has_answered = False
+        self._has_answered = self._was_lost = False
         self._head = head
         fields = head.fields
         self._body = request_body(fields) if fields.length or fields.is_chunked else None

@@ -50,8 +50,8 @@ class Visitor:
         """There will be no response."""
         raise NotImplementedError
 
-    def lost(self) -> None:
-        """A kept connection turned out to be closed before anything came back."""
+    def lost(self, *, is_reused: bool) -> None:
+        """It closed before anything came back; a kept connection may have been closed all along."""
         raise NotImplementedError
 
     def broken(self) -> None:
@@ -170,10 +170,10 @@ class Upstream(asyncio.Protocol):
                 visitor.completed()
             else:
                 visitor.broken()
-        elif self._has_answered or not self.is_reused:
+        elif self._has_answered:
             visitor.failed(answers.NO_ANSWER)
         else:
-            visitor.lost()
+            visitor.lost(is_reused=self.is_reused)
 
     def pause_writing(self) -> None:
         if self.visitor is not None:
