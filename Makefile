@@ -2,6 +2,7 @@
 #   make up      set up, start CodeHub on this machine and print its URL
 #   make test    set up and run every test this machine can run
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
+#   make test-compose   compose.yaml for real, under load, each part killed in turn (root, Debian); KILLS=20 of the leader
 #   make docker-lab   a real Docker engine with the test images, for `make test`
 #   make ide-lab   JupyterLab and code-server for the tests in a browser (minutes, once)
 #   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up,
@@ -29,7 +30,7 @@ export VIRTUAL_ENV = $(CURDIR)/.venv
 BUILT := src/codehub/web/dashboard/built/index.html
 NODE := ../$(BIN)/node
 
-.PHONY: up test test-k8s test-crash test-simulation docker-lab image check dashboard format docs screenshots lock setup clean help
+.PHONY: up test test-k8s test-compose test-crash test-simulation docker-lab image check dashboard format docs screenshots lock setup clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -85,6 +86,10 @@ test-k8s: setup
 	  $(BIN)/pytest -n 3 -k k8s $(or $(ARGS),$(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS))) || code=$$?; \
 	  $(if $(ARGS)$(QUICK),,$(BIN)/pytest -n 0 tests/deploy tests/k8s/outages || code=$$?;) \
 	  $(if $(KEEP),:,tests/lab/k8s.sh down || code=$$?); exit $$code
+
+# Ten minutes; what users notice is counted: tests/compose/__main__.py
+test-compose: setup
+	@KILLS="$(KILLS)" $(BIN)/python -m tests.compose
 
 test-simulation: setup
 	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation

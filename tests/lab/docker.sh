@@ -175,6 +175,7 @@ left_behind() { # installations of test runs (test-PID-…, see docker.py) that 
   {
     for kind in container volume network; do labelled "$kind" codehub.installation; done
     labelled container codehub.test
+    for kind in container volume network; do labelled "$kind" com.docker.compose.project; done
   } | sort -u | while read -r name; do
     [[ $name =~ ^test-([0-9]+)-[0-9a-f]+$ ]] || continue
     [ -d "/proc/${BASH_REMATCH[1]}" ] || echo "$name"
@@ -182,14 +183,15 @@ left_behind() { # installations of test runs (test-PID-…, see docker.py) that 
 }
 
 sweep_one() { # the network goes last: what is left of a sweep that is itself killed is found by it again
-  local label=codehub.installation=$1 table
+  local label=codehub.installation=$1 project=com.docker.compose.project=$1 table
   table=codehub_$(printf %s "$1" | sha256sum | cut -c1-10)
-  { docker container ls -aq --filter "label=$label"; docker container ls -aq --filter "label=codehub.test=$1"; } |
+  { docker container ls -aq --filter "label=$label"; docker container ls -aq --filter "label=codehub.test=$1"
+    docker container ls -aq --filter "label=$project"; } |
     sort -u | xargs -r docker container rm --force
-  docker volume ls -q --filter "label=$label" | xargs -r docker volume rm
+  { docker volume ls -q --filter "label=$label"; docker volume ls -q --filter "label=$project"; } | xargs -r docker volume rm
   docker run --rm --network host --cap-add NET_ADMIN --entrypoint sh "$(image_name network-guard)" \
     -c "nft delete table inet $table 2>/dev/null || true"
-  docker network ls -q --filter "label=$label" | xargs -r docker network rm
+  { docker network ls -q --filter "label=$label"; docker network ls -q --filter "label=$project"; } | xargs -r docker network rm
 }
 
 case ${1:-up} in
