@@ -83,7 +83,7 @@ K8S_QUICK := tests/contract tests/k8s/test_fence.py tests/k8s/test_role.py tests
 test-k8s: setup
 	@tests/lab/k8s.sh up >/dev/null
 	@export CODEHUB_REQUIRE=all,k8s; code=0; \
-	  $(BIN)/pytest -n 3 -k k8s $(or $(ARGS),$(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS))) || code=$$?; \
+	  $(BIN)/pytest -n 3 --dist worksteal -k k8s $(or $(ARGS),$(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS))) || code=$$?; \
 	  $(if $(ARGS)$(QUICK),,$(BIN)/pytest -n 0 tests/deploy tests/k8s/outages || code=$$?;) \
 	  $(if $(KEEP),:,tests/lab/k8s.sh down || code=$$?); exit $$code
 
