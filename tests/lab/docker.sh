@@ -100,7 +100,7 @@ build() {
 # What images/codehub is made of: see .dockerignore
 codehub=(codehub src/codehub requirements/uv.txt requirements/image.txt images/workspace/nodejs.txt
   frontend/package.json frontend/package-lock.json frontend/index.html frontend/tsconfig.json frontend/vite.config.ts
-  frontend/src)
+  frontend/src docs/runbook.md)
 
 servers() { # from the packages that `make setup` installed: nothing is downloaded twice
   local name packages context
