@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from codehub.client import ApiError, Client
-from tests.cli.codehub import environment, failing
+from tests.cli.codehub import environment, failing, free_port
 from tests.support import eventually
 
 PASSWORD = re.compile(r"Log in as +admin\n +Password +(\S+)")
@@ -53,6 +54,20 @@ def test_two_beside_each_other(tmp_path: Path, database: str, server_redis: str)
                 with pytest.raises(ApiError) as refused:
                     client.session()
                 assert refused.value.status == 401
+
+
+def test_its_metrics_are_at_a_port_of_their_own_too(tmp_path: Path, database: str, server_redis: str) -> None:
+    """The API's own port is the public one's way in, where they are not for everybody."""
+    port = free_port()
+    servers = {"DATABASE_URL": database, "REDIS_URL": server_redis}
+    settings = {**servers, "CODEHUB_HEALTH_PORT": str(port), "CODEHUB_HEALTH_NETWORKS": "192.0.2.0/24"}
+    with api(tmp_path / "a", **settings) as url:
+        assert httpx.get(f"{url}/metrics", trust_env=False).status_code == 403
+        told = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text
+        assert 'route="/metrics",status="403"} 1.0' in told, "of the process, not of the port"
+        assert "codehub_streams_deaf" in told
+        ready = httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).json()
+        assert ready["dependencies"]["postgresql"]["state"] == "up"
 
 
 @pytest.mark.parametrize("missing", ["DATABASE_URL", "REDIS_URL"])

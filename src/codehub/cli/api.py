@@ -1,12 +1,13 @@
 """`codehub api`: one more API process for an installation whose servers run elsewhere.
 
 Any number of them may run behind a load balancer; they have no access to the infrastructure. Workspaces are moved by
-`codehub coordinator`.
+`codehub coordinator`. With CODEHUB_HEALTH_PORT its metrics are at a port of their own.
 """
 
 import contextlib
 
 from codehub.cli import first_admin
+from codehub.cli.coordinator import health_listener
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
@@ -16,12 +17,15 @@ from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.images import for_containers, for_processes
 from codehub.errors import StartError
+from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
+from codehub.together import together
+from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.draining import Draining
-from codehub.web.server import listen, url_of
+from codehub.web.server import listen, serve, url_of
 
 
 def run(settings: Settings) -> None:
@@ -37,7 +41,10 @@ def run(settings: Settings) -> None:
     draining = Draining(settings.server.drain_delay)
 
     async def serve_api() -> None:
-        with contextlib.closing(listen(settings.server.host, settings.server.port)) as listener:
+        with (
+            contextlib.closing(listen(settings.server.host, settings.server.port)) as listener,
+            health_listener(settings) as health,
+        ):
             migrate.require_newest(database_url)
             async with (
                 open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
@@ -45,11 +52,16 @@ def run(settings: Settings) -> None:
             ):
                 context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
-                app = application(checks, context, draining=draining)
+                metrics = Metrics()
+                app = application(checks, context, metrics=metrics, draining=draining)
                 admin = await first_admin.make(context)
                 say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
                 first_admin.introduce(admin)
-                await serve_with_events(app, listener)
+                parts = {"api": serve_with_events(app, listener)}
+                if health is not None:
+                    parts["health"] = serve(create_app(checks, metrics, draining=draining), health)
+                    say(f"Its health is at {url_of(health)}readyz.")
+                await together(parts)
 
     run_until_stopped(serve_api, settings.tracing, draining)
 

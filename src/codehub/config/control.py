@@ -21,8 +21,8 @@ class ServerConfig(Group):
         ge=0,
         le=65535,
         validation_alias="CODEHUB_HEALTH_PORT",
-        description="Port on which `codehub coordinator` and `codehub proxy` answer `/healthz`, `/readyz` and "
-        "`/metrics` about themselves. Default: none.",
+        description="Port on which `codehub api`, `codehub coordinator` and `codehub proxy` answer `/healthz`, "
+        "`/readyz` and `/metrics` about themselves, to whoever reaches it. Default: none.",
     )
     drain_delay: float = Field(
         0,
