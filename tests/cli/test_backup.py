@@ -85,7 +85,12 @@ def test_what_cannot_be_backed_up_is_said_in_a_line(place: Path) -> None:
     assert not (place / "nothing").exists()
     code, lines = failing("restore", str(place / "absent"), CODEHUB_DATA_DIR=str(place / "new"))
     assert code == 1
-    assert "cannot be read" in lines[-1]
+    assert len(lines) == 1
+    assert "cannot be read" in lines[0]
+    (place / "notes").write_text("no backup")
+    code, lines = failing("restore", str(place / "notes"), CODEHUB_DATA_DIR=str(place / "new"))
+    assert (code, len(lines)) == (1, 1)
+    assert not (place / "new").exists(), "no database is made for what is no backup"
     code, lines = failing("adopt", "x", "--owner", "admin")
     assert (code, "is not an archive key" in lines[-1]) == (1, True)
 

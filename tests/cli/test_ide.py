@@ -51,7 +51,7 @@ def test_what_is_installed_is_not_installed_again(place: Path) -> None:
 
 def test_a_name_that_is_unknown(place: Path) -> None:
     code, lines = failing("ide", "install", "emacs", CODEHUB_DATA_DIR=str(place / "d"))
-    assert (code, lines) == (1, ["codehub: There is no IDE called 'emacs'. Choose one of: jupyterlab, code-server."])
+    assert (code, lines) == (2, ["codehub: There is no IDE called 'emacs'. Choose one of: jupyterlab, code-server."])
     assert not (place / "d").exists()
 
 

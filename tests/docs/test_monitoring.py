@@ -3,6 +3,8 @@
 import importlib
 import json
 import re
+import shutil
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ from codehub.web.live import Hub
 from codehub.web.proxy.gate import GateStatus
 from codehub.web.proxy.measures import EngineCollector, GateCollector, Tally
 from codehub.web.proxy.visitors import Visitors
+from tests.support import missing
 
 ROOT = Path(__file__).parents[2]
 ALERTS, DASHBOARD = ROOT / "deploy/prometheus/alerts.yaml", ROOT / "deploy/grafana/codehub.json"
@@ -116,3 +119,13 @@ def test_settings_and_commands_that_pages_name_exist(name: str) -> None:
         assert known, line
         section = commands.split(f"# {known[0]}\n", 1)[1].split("\n#", 1)[0]
         assert all(option in section for option in options), line
+
+
+def test_prometheus_itself_takes_the_rules() -> None:
+    """Syntax, functions and templates of every expression; Debian's package `prometheus` has promtool."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        missing("promtool (Debian: apt-get install prometheus)")
+    done = subprocess.run([promtool, "check", "rules", ALERTS], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{ALERTS.read_text().count('- alert:')} rules found" in done.stdout

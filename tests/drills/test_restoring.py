@@ -1,15 +1,17 @@
 """The restore drill: it finds archives that cannot be restored, and leaves nothing behind."""
 
 import random
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
 
 from codehub.drills.figures import percentile
-from codehub.drills.restoring import Trial, choose, clear_leftovers, drill, is_scratch, scratch_id
+from codehub.drills.restoring import Trial, check_room, choose, clear_leftovers, drill, is_scratch, scratch_id
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.faults import Misbehaviour
-from codehub.errors import DriverError
+from codehub.errors import DriverError, StartError
+from codehub.model.gc import FoundArchive
 from codehub.model.names import archive_key
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, WorkspaceId
 
@@ -83,7 +85,15 @@ async def test_only_the_newest_complete_archive_of_each_workspace_is_chosen() ->
     found = [archive async for page in world.archives.found() for archive in page]
     count, chosen = choose(found, 10, random.Random(1))
     assert count == 3
-    assert set(chosen) == {newer, keys[1], keys[2]}
+    assert {archive.key for archive in chosen} == {newer, keys[1], keys[2]}
+
+
+def test_without_room_for_the_largest_home_nothing_is_begun() -> None:
+    chosen = [FoundArchive(f"{size}", datetime.now(UTC), complete=True, size=size << 20) for size in (1, 300)]
+    with pytest.raises(StartError, match="may take 1200 MiB, and 1199 MiB are free"):
+        check_room(chosen, 1199 << 20)
+    check_room(chosen, 1200 << 20)
+    check_room([], 0)
 
 
 def _owner(key: str) -> WorkspaceId:

@@ -111,6 +111,17 @@ def write(path: Path, manifest: Manifest, dump: Path) -> None:
         ) from error
 
 
+def check(path: Path) -> None:
+    """Raises StartError at once for what is no backup: before anything is started or asked for it."""
+    try:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+            _manifest_in(tar, path)
+    except OSError as error:
+        raise StartError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (tarfile.TarError, EOFError) as error:
+        raise _damaged(path, str(error)) from None
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[Manifest, IO[bytes]]]:
     """The manifest and the dump, whose checksum was found right before anything else is done."""

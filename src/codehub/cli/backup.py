@@ -62,14 +62,15 @@ def restore(
     Into an empty database, or over what is there with --force; never while a coordinator leads. Afterwards nobody is
     logged in.
     """
+    from codehub.backup.file import check
     from codehub.cli import restored
 
     settings = _settings()
+    path = file.expanduser().absolute()
+    check(path)
     if force:
         options.confirm("What is in the database now is lost. Go on?", yes=yes)
-    done: Restored = asyncio.run(
-        restored.restore(settings, file.expanduser().absolute(), force=force, adopt_newer=adopt_newer, say=output.say)
-    )
+    done: Restored = asyncio.run(restored.restore(settings, path, force=force, adopt_newer=adopt_newer, say=output.say))
     if json:
         output.print_json(done.as_dict())
     else:

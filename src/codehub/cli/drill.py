@@ -1,6 +1,7 @@
 """`codehub drill`: practising what one hopes never to need. The exit code is 1 when a drill shows a fault."""
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -92,7 +93,8 @@ async def _restore(settings: "Settings", sample: int, backend: str | None, *, cl
     from codehub.drivers.load import open_drivers
     from codehub.model.workspace import InstanceBackend
 
-    async with open_drivers(settings, data_dir_of(settings)) as drivers:
+    data_dir = data_dir_of(settings)
+    async with open_drivers(settings, data_dir) as drivers:
         offered = {str(name): one for name, one in drivers.backends.items()}
         chosen = backend or str(drivers.default_backend)
         if chosen not in offered:
@@ -104,7 +106,9 @@ async def _restore(settings: "Settings", sample: int, backend: str | None, *, cl
         there = drivers.backends[InstanceBackend(chosen)]
         if clean:
             output.say(f"{await restoring.clear_leftovers(there)} leftovers of earlier drills were removed.")
-        return await restoring.drill(drivers.archives, there, sample, say=output.say)
+        # An engine or a cluster has its volumes wherever it likes.
+        free = shutil.disk_usage(data_dir).free if chosen == InstanceBackend.PROCESS else None
+        return await restoring.drill(drivers.archives, there, sample, say=output.say, free_bytes=free)
 
 
 def _parts(settings: "Settings", given: list[str]) -> "list[Part]":

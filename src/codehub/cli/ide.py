@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 import typer
 
+from codehub.cli.exits import CommandError, Exit
 from codehub.config import Settings
 from codehub.drivers.ide import IDES
 from codehub.drivers.images import for_processes
@@ -30,7 +31,8 @@ log = structlog.get_logger(__name__)
 def install_one(settings: Settings, name: str) -> None:
     """Say what happens; raises StartError with what to do when it does not work."""
     if name not in RECIPES:
-        raise StartError(f"There is no IDE called {name!r}.", f"Choose one of: {', '.join(RECIPES)}.")
+        known = f"Choose one of: {', '.join(RECIPES)}."
+        raise CommandError(f"There is no IDE called {name!r}.", known, exit_code=Exit.USAGE)
     ides = ide_folder(_data_dir(settings))
     if (ides / name / READY).exists():
         typer.echo(f"{name} is installed already.")

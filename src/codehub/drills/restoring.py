@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from codehub.drills.figures import percentile
 from codehub.drivers.base import Archives, Backend
-from codehub.errors import CodeHubError, DriverError
+from codehub.errors import CodeHubError, DriverError, StartError
 from codehub.model.gc import FoundArchive
 from codehub.model.names import archive_owner
 from codehub.model.observation import JobSeen, JobState
@@ -24,6 +24,7 @@ LIST_SECONDS = 600.0
 _LOOK_SECONDS = 0.1
 _LEAST_BYTES = 10_000_000  # of a home; below that the time is the job's own start, and says nothing about a GB
 _GB = 1_000_000_000
+_UNPACKED = 4  # a home is about so many times as large as its archive
 _SCRATCH = 0x0D2111  # the first three bytes of every scratch id, by which leftovers are known
 
 
@@ -70,7 +71,7 @@ def scratch_id() -> WorkspaceId:
     return WorkspaceId(UUID(int=(_SCRATCH << 104) | secrets.randbits(104)))
 
 
-def choose(found: Iterable[FoundArchive], sample: int, rng: random.Random) -> tuple[int, list[ArchiveKey]]:
+def choose(found: Iterable[FoundArchive], sample: int, rng: random.Random) -> tuple[int, list[FoundArchive]]:
     """How many there are to choose from, and those chosen: the newest complete archives of different workspaces."""
     newest: dict[str, FoundArchive] = {}
     for archive in found:
@@ -79,8 +80,18 @@ def choose(found: Iterable[FoundArchive], sample: int, rng: random.Random) -> tu
             continue
         if owner not in newest or archive.modified_at > newest[owner].modified_at:
             newest[owner] = archive
-    keys = sorted(ArchiveKey(archive.key) for archive in newest.values())
-    return len(keys), rng.sample(keys, min(sample, len(keys)))
+    there = sorted(newest.values(), key=lambda archive: archive.key)
+    return len(there), rng.sample(there, min(sample, len(there)))
+
+
+def check_room(chosen: Sequence[FoundArchive], free_bytes: int) -> None:
+    """Raises StartError where the largest of the homes would hardly fit: people's homes are on the same disk."""
+    needed = max((archive.size for archive in chosen), default=0) * _UNPACKED
+    if free_bytes < needed:
+        raise StartError(
+            f"The largest home may take {needed >> 20} MiB, and {free_bytes >> 20} MiB are free.",
+            "Make room, or try a smaller sample.",
+        )
 
 
 async def drill(
@@ -91,16 +102,22 @@ async def drill(
     say: Callable[[str], None],
     rng: random.Random | None = None,
     stalled_seconds: float = STALLED_SECONDS,
+    free_bytes: int | None = None,
 ) -> Report:
-    """Restore so many archives, one after the other. Raises DriverError when the store cannot be listed."""
+    """Restore so many archives, one after the other. Raises DriverError when the store cannot be listed.
+
+    `free_bytes`: where homes are, if that is known; StartError when they would hardly do.
+    """
     async with asyncio.timeout(LIST_SECONDS):
         found = [archive async for page in archives.found() for archive in page]
     # A home that is being restored or archived in earnest has its archive to itself.
     busy = {str(identity) for identity in await backend.jobs.observe()}
     quiet = [archive for archive in found if archive_owner(archive.key) not in busy]
     count, chosen = choose(quiet, sample, rng or random.SystemRandom())
+    if free_bytes is not None:
+        check_room(chosen, free_bytes)
     trials = []
-    for number, key in enumerate(chosen, 1):
+    for number, key in enumerate((ArchiveKey(archive.key) for archive in chosen), 1):
         say(f"{number} of {len(chosen)}: {key}")
         trials.append(await _try(backend, key, stalled_seconds))
     return Report(count, trials)
