@@ -76,8 +76,7 @@ test: setup dashboard
 	@$(BIN)/pytest -n $(WORKERS) --dist loadscope $(ARGS)
 
 # Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh. Most of these tests wait for
-# nodes, so some run at once; those that fill the cluster or take parts of it away run
-# alone, at the end.
+# nodes, so some run at once; those that fill the cluster or take parts of it away run alone, at the end.
 K8S_TESTS := tests/contract tests/k8s --ignore=tests/k8s/outages
 K8S_QUICK := tests/contract tests/k8s/test_fence.py tests/k8s/test_role.py tests/k8s/test_product.py
 test-k8s: setup

@@ -42,7 +42,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _ONE_WORKER = (
     "contract",
     "crash",
-    "upgrade",
     "drivers_docker",
     "drivers_process",
     "embedded",

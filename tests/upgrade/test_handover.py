@@ -10,7 +10,7 @@ from codehub.client.models import Workspace
 from tests.support import eventually
 from tests.upgrade.parts import Installation, Part
 
-# Half a second between two attempts of the one that stands by; the rest is for a busy machine.
+# A fifth of a second between two attempts of the one that stands by; the rest is for a busy machine.
 AT_ONCE_SECONDS = 3.0
 
 pytestmark = pytest.mark.timeout(180)

@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 1.0
 FRESH_SECONDS = 4.0
-STAND_BY_SECONDS = 0.5  # between two attempts to become the leader
+STAND_BY_SECONDS = 0.2  # between two attempts to become the leader
 _AGAIN_SECONDS = 1.0  # after an outage of the database
 
 assert CHECK_SECONDS < FRESH_SECONDS < LOST_AFTER_SECONDS
