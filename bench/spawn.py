@@ -51,12 +51,12 @@ async def all_answer(client: httpx.AsyncClient, paths: Sequence[str], is_theirs:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def asked(ask: Callable[[], Awaitable[httpx.Response]]) -> None:
+async def asked(ask: Callable[[], Awaitable[httpx.Response]], is_done: Callable[[httpx.Response], bool]) -> None:
     """Until it is taken: a server that says that it is busy is asked again, as its clients do."""
-    while (answer := await ask()).status_code in _BUSY:  # noqa: ASYNC110 - likewise
+    while (answer := await ask()).status_code in _BUSY:  # noqa: ASYNC110 - it is asked, not told
         await asyncio.sleep(float(answer.headers.get("Retry-After", _AGAIN_SECONDS)))
-    if answer.is_error:
-        raise SystemExit(f"{answer.request.url}: {answer.status_code} {answer.text}")
+    if answer.is_error and not is_done(answer):
+        raise RuntimeError(f"{answer.request.url}: {answer.status_code} {answer.text}")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,12 @@ class Ours:
         await self._all("STANDBY")
 
     async def _wish(self, one: str, state: str) -> None:
-        await asked(lambda: self._client.patch(f"/api/v1/workspaces/{one}", json={"desired_state": state}))
+        def is_done(answer: httpx.Response) -> bool:
+            """What was asked again after a busy answer may have been heard the first time."""
+            details = answer.json()["error"].get("details") or {}
+            return answer.status_code == httpx.codes.CONFLICT and details.get("desired_state") == state
+
+        await asked(lambda: self._client.patch(f"/api/v1/workspaces/{one}", json={"desired_state": state}), is_done)
 
     async def _all(self, phase: str) -> None:
         async with asyncio.timeout(_LIMIT_SECONDS):
@@ -131,7 +136,10 @@ class Theirs:
         )
 
     async def _start(self, name: str) -> None:
-        await asked(lambda: self._client.post(f"/hub/api/users/{name}/server"))
+        # 400: it is starting, or runs.
+        await asked(
+            lambda: self._client.post(f"/hub/api/users/{name}/server"), lambda answer: answer.status_code == 400
+        )
 
     async def stop(self) -> None:
         await jupyterhub.stopped(self._client, self._names)
@@ -183,4 +191,5 @@ if __name__ == "__main__":
     try:
         asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, place))
     finally:
+        jupyterhub.end_orphans(set())  # whatever went wrong, nothing that was started here goes on
         shutil.rmtree(place)

@@ -14,7 +14,7 @@ from typing import Any
 from codehub.drivers.process.layout import Layout
 from codehub.errors import DriverError
 
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.5  # an outage of half a second is noticed
 _SETTLING_SECONDS = 5.0
 
 

@@ -5,83 +5,121 @@
     GET  /request         the request as it arrived   anything else   404
 
 It listens on the socket inherited as descriptor 3, or on --port. Behind a proxy that strips its prefix, like any IDE.
+It starts at the price of a bare interpreter and two modules, since hundreds of tests and a benchmark wait for it: what
+few requests need is imported by them.
 """
 
-import argparse
-import base64
-import hashlib
-import http.server
-import json
 import os
 import socket
-import struct
-import subprocess
 import sys
-from http import HTTPStatus
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+import threading
 
 INHERITED = 3
+_BACKLOG = 128
 _MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _RUN_SECONDS = 30
 _SLEEP = ["sleep", "infinity"]
-_TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
+_PING, _PONG, _CLOSE = 9, 10, 8
+_OK, _SWITCHING, _NOT_FOUND, _CONFLICT = 200, 101, 404, 409
+_WORDS = {_OK: "OK", _SWITCHING: "Switching Protocols", _NOT_FOUND: "Not Found", _CONFLICT: "Conflict"}
 
 
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def get_request(self) -> tuple[socket.socket, tuple[str, int]]:
-        connection, address = self.socket.accept()
-        return connection, address if isinstance(address, tuple) else ("proxy", 0)
-
-    def server_bind(self) -> None:
-        """Without the look-up of our own name, which takes seconds where there is no network."""
-        self.socket.bind(self.server_address)
+def read(file: str) -> bytes:
+    with open(file, "rb") as content:
+        return content.read()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    home = Path.home()
+class Connection:
+    """One connection of a visitor: a request after the other, until either side has enough."""
+
+    home = os.path.expanduser("~")
     workspace_id = os.environ.get("CODEHUB_WORKSPACE_ID", "")
 
-    def do_GET(self) -> None:
-        match urlsplit(self.path).path:
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.rfile = connection.makefile("rb")
+        self.command = self.path = ""
+        self.fields: list[tuple[str, str]] = []
+        self.is_last = False
+
+    def serve(self) -> None:
+        with self.connection, self.rfile:
+            try:
+                while not self.is_last and self.read_head():
+                    print(f"{self.command} {self.path}", flush=True)
+                    {"GET": self.get, "PUT": self.put, "DELETE": self.delete, "POST": self.post}.get(
+                        self.command, self.nothing
+                    )()
+            except (OSError, ValueError):
+                return  # the visitor has gone, or speaks no HTTP
+
+    def read_head(self) -> bool:
+        line = self.rfile.readline().decode("latin-1")
+        if not line:
+            return False
+        self.command, self.path, version = line.split()
+        self.fields = []
+        while line := self.rfile.readline().decode("latin-1").rstrip("\r\n"):
+            name, _, value = line.partition(":")
+            self.fields.append((name, value.strip()))
+        self.is_last = version == "HTTP/1.0" or self.field("Connection").lower() == "close"
+        if self.field("Expect").lower() == "100-continue":
+            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return True
+
+    def field(self, name: str) -> str:
+        return next((value for each, value in self.fields if each.lower() == name.lower()), "")
+
+    @property
+    def place(self) -> str:
+        return self.path.partition("?")[0]
+
+    def get(self) -> None:
+        match self.place:
             case "/":
                 page = f"<!doctype html><title>workspace</title><h1>workspace {self.workspace_id}</h1>"
-                self.answer(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
+                self.answer(_OK, page.encode(), "text/html; charset=utf-8")
             case "/request":
-                content = {"method": self.command, "path": self.path, "headers": self.headers.items()}
-                self.answer(HTTPStatus.OK, json.dumps(content).encode(), "application/json")
-            case "/echo" if self.headers.get("Upgrade", "").lower() == "websocket":
+                import json
+
+                content = {"method": self.command, "path": self.path, "headers": self.fields}
+                self.answer(_OK, json.dumps(content).encode(), "application/json")
+            case "/echo" if self.field("Upgrade").lower() == "websocket":
                 self.echo()
             case path if path.startswith("/files/"):
-                self.on_file(lambda file: file.read_bytes())
+                self.on_file(read)
             case _:
-                self.answer(HTTPStatus.NOT_FOUND, b"not found\n")
+                self.answer(_NOT_FOUND, b"not found\n")
 
-    def do_PUT(self) -> None:
+    def nothing(self) -> None:
+        self.body()
+        self.answer(_NOT_FOUND, b"not found\n")
+
+    def put(self) -> None:
         body = self.body()
 
-        def write(file: Path) -> bytes:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(body)
+        def write(file: str) -> bytes:
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            with open(file, "wb") as content:
+                content.write(body)
             return b""
 
         self.on_file(write)
 
-    def do_DELETE(self) -> None:
-        def remove(file: Path) -> bytes:
-            file.unlink()
+    def delete(self) -> None:
+        def remove(file: str) -> bytes:
+            os.unlink(file)
             return b""
 
         self.on_file(remove)
 
-    def do_POST(self) -> None:
+    def post(self) -> None:
+        import json
+        import subprocess
+
         body = self.body().decode()
-        if urlsplit(self.path).path != "/run":
-            self.answer(HTTPStatus.NOT_FOUND, b"not found\n")
+        if self.place != "/run":
+            self.answer(_NOT_FOUND, b"not found\n")
             return
         # Running what its user types is what a workspace is for.
         done = subprocess.run(  # noqa: S602
@@ -95,26 +133,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
             timeout=_RUN_SECONDS,
         )
         content = {"code": done.returncode, "output": done.stdout.decode(errors="replace")}
-        self.answer(HTTPStatus.OK, json.dumps(content).encode(), "application/json")
+        self.answer(_OK, json.dumps(content).encode(), "application/json")
 
     def on_file(self, act: "object") -> None:
-        path = urlsplit(self.path).path
-        file = (self.home / unquote(path.removeprefix("/files/"))).resolve()
-        if not path.startswith("/files/") or not file.is_relative_to(self.home.resolve()):
-            self.answer(HTTPStatus.NOT_FOUND, b"not found\n")
+        from urllib.parse import unquote
+
+        home = os.path.realpath(self.home)
+        file = os.path.realpath(os.path.join(home, unquote(self.place.removeprefix("/files/"))))
+        if not self.place.startswith("/files/") or os.path.commonpath([home, file]) != home:
+            self.answer(_NOT_FOUND, b"not found\n")
             return
+        assert callable(act)
         try:
-            assert callable(act)
             content = act(file)
         except OSError as error:
-            status = HTTPStatus.NOT_FOUND if isinstance(error, FileNotFoundError) else HTTPStatus.CONFLICT
+            status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _CONFLICT
             self.answer(status, f"{error.strerror}\n".encode())
             return
-        self.answer(HTTPStatus.OK, content, "application/octet-stream")
+        self.answer(_OK, content, "application/octet-stream")
 
     def body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.field("Transfer-Encoding").lower() != "chunked":
+            return self.rfile.read(int(self.field("Content-Length") or 0))
         parts = []
         while size := int(self.rfile.readline().partition(b";")[0], 16):
             parts.append(self.rfile.read(size))
@@ -123,22 +163,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
             pass
         return b"".join(parts)
 
-    def answer(self, status: HTTPStatus, content: bytes, kind: str = "text/plain") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+    def answer(self, status: int, content: bytes, kind: str = "text/plain") -> None:
+        self.send_head(status, f"Content-Type: {kind}", f"Content-Length: {len(content)}")
+        self.connection.sendall(content)
+
+    def send_head(self, status: int, *fields: str) -> None:
+        lines = [f"HTTP/1.1 {status} {_WORDS[status]}", "Server: tiny", *fields]
+        if self.is_last and status != _SWITCHING:
+            lines.append("Connection: close")
+        self.connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     def echo(self) -> None:
-        key = self.headers.get("Sec-WebSocket-Key", "").encode()
+        import base64
+        import hashlib
+
+        key = self.field("Sec-WebSocket-Key").encode()
         accept = base64.b64encode(hashlib.sha1(key + _MAGIC).digest()).decode()  # noqa: S324 - as the protocol says
-        self.send_response(HTTPStatus.SWITCHING_PROTOCOLS)
-        self.send_header("Upgrade", "websocket")
-        self.send_header("Connection", "Upgrade")
-        self.send_header("Sec-WebSocket-Accept", accept)
-        self.end_headers()
-        self.close_connection = True
+        self.is_last = True
+        self.send_head(_SWITCHING, "Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Accept: {accept}")
         while (frame := self.frame()) is not None:
             first, content = frame
             kind = first & 0x0F
@@ -155,9 +197,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         size = head[1] & 0x7F
         if size == 126:
-            size = int(struct.unpack(">H", self.rfile.read(2))[0])
+            size = int.from_bytes(self.rfile.read(2), "big")
         elif size == 127:
-            size = int(struct.unpack(">Q", self.rfile.read(8))[0])
+            size = int.from_bytes(self.rfile.read(8), "big")
         mask = self.rfile.read(4) if head[1] & 0x80 else b"\0\0\0\0"
         content = self.rfile.read(size)
         whole = (mask * (size // 4 + 1))[:size]
@@ -167,31 +209,31 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def send_frame(self, first: int, content: bytes) -> None:
         size = len(content)
         if size < 126:
-            head = struct.pack(">BB", first, size)
+            head = bytes([first, size])
         elif size < 1 << 16:
-            head = struct.pack(">BBH", first, 126, size)
+            head = bytes([first, 126]) + size.to_bytes(2, "big")
         else:
-            head = struct.pack(">BBQ", first, 127, size)
-        self.wfile.write(head + content)
+            head = bytes([first, 127]) + size.to_bytes(8, "big")
+        self.connection.sendall(head + content)
 
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
-        sys.stdout.write(f"{format % arguments}\n")
-        sys.stdout.flush()
+
+def listener_of(words: list[str]) -> socket.socket:
+    """`[--host ADDRESS] [--port NUMBER]`, or else the inherited one."""
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    if "--port" not in given:
+        return socket.socket(fileno=INHERITED)
+    address = (given.get("--host", "0.0.0.0"), int(given["--port"]))  # noqa: S104 - a container's own address
+    return socket.create_server(address, backlog=_BACKLOG)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--host", default="0.0.0.0")  # noqa: S104 - a container's own address
-    options = parser.parse_args()
-    server = Server((options.host, options.port or 0), Handler, bind_and_activate=options.port is not None)
-    if options.port is None:
-        server.socket.close()
-        server.socket = socket.socket(fileno=INHERITED)
+    listener = listener_of(sys.argv[1:])
     for own_session in (False, True):  # so that tests see whether a removal takes everything
-        subprocess.Popen(_SLEEP, stdin=subprocess.DEVNULL, start_new_session=own_session)  # noqa: S603
-    print("tiny workspace: listening", flush=True)  # noqa: T201
-    server.serve_forever()
+        os.posix_spawnp(_SLEEP[0], _SLEEP, os.environ, setsid=own_session)
+    print("tiny workspace: listening", flush=True)
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=Connection(connection).serve, daemon=True).start()
 
 
 if __name__ == "__main__":
