@@ -19,7 +19,7 @@ _TOKEN_BYTES = 6
 def installation(data_dir: Path) -> str:
     """A name that no other installation has, drawn once."""
     path = data_dir / _INSTALLATION
-    if not path.exists():
+    if not _is_there(path):
         _write(path, secrets.token_hex(_TOKEN_BYTES))
     return _read(path)
 
@@ -27,12 +27,12 @@ def installation(data_dir: Path) -> str:
 def known_installation(data_dir: Path) -> str | None:
     """The name, if one was drawn already."""
     path = data_dir / _INSTALLATION
-    return _read(path) if path.exists() else None
+    return _read(path) if _is_there(path) else None
 
 
 def knows_store(data_dir: Path, url: str) -> bool:
     path = data_dir / _STORE
-    return path.exists() and _read(path) == url
+    return _is_there(path) and _read(path) == url
 
 
 def remember_store(data_dir: Path, url: str) -> None:
@@ -42,7 +42,7 @@ def remember_store(data_dir: Path, url: str) -> None:
 def check_workspaces(data_dir: Path, layout: Layout) -> None:
     """Raises StartError if homes were kept in this folder and it is gone, or another one is in its place."""
     mark = data_dir / _WORKSPACES
-    if not mark.exists():
+    if not _is_there(mark):
         return
     try:
         is_the_same = layout.installation() == _read(mark)
@@ -57,8 +57,15 @@ def check_workspaces(data_dir: Path, layout: Layout) -> None:
 
 def remember_workspaces(data_dir: Path, layout: Layout) -> None:
     mark = data_dir / _WORKSPACES
-    if not mark.exists():
+    if not _is_there(mark):
         _write(mark, layout.installation())
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:  # a folder that may not be entered, for one: what is in it is not gone
+        raise StartError(f"{path} cannot be looked for: {(error.strerror or str(error)).lower()}.") from error
 
 
 def _write(path: Path, text: str) -> None:

@@ -76,7 +76,10 @@ async def kubernetes(settings: Settings) -> Finding:
 
 def sandbox(settings: Settings) -> list[Finding]:
     """Tried in a folder of its own, as the first start would."""
-    root = Path(tempfile.mkdtemp(prefix="codehub-doctor-"))
+    try:
+        root = Path(tempfile.mkdtemp(prefix="codehub-doctor-"))
+    except OSError as error:
+        return [failed(codes.SANDBOX, f"It cannot be tried: {error}.", "TMPDIR names a folder that can be written.")]
     try:
         root.chmod(0o711)
         layout = Layout(root / "w")
