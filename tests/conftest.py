@@ -59,8 +59,8 @@ class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         return "machine" if folder in _ONE_WORKER else folder
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    return _ByFolder(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    return _ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @dataclass(frozen=True)
