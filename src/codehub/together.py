@@ -25,6 +25,18 @@ async def together(works: Mapping[str, Coroutine[Any, Any, None]]) -> None:
         raise BaseExceptionGroup("tasks that belong together failed", errors)
 
 
+async def finished(*tasks: asyncio.Task[Any]) -> None:
+    """Until they have ended by themselves, however often we are told to stop; that is passed on afterwards."""
+    cancelled = False
+    while living := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(living)
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+
+
 async def ended(tasks: Iterable[asyncio.Task[None]]) -> None:
     """None lives on, however often they must be told; being cancelled meanwhile hurries it, and is passed on."""
     cancelled, tasks = False, list(tasks)

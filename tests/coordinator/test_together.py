@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from codehub.errors import StaleLeader
-from codehub.together import together
+from codehub.together import finished, together
 
 
 class Deaf:
@@ -66,3 +66,22 @@ async def test_being_cancelled_again_meanwhile_leaves_nobody() -> None:
         async with asyncio.timeout(10):
             await task
     assert deaf.ended
+
+
+async def test_what_must_finish_does_however_often_we_are_told_to_stop() -> None:
+    over, done = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await over.wait()
+        done.set()
+
+    waiting = asyncio.create_task(finished(asyncio.create_task(work())))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        waiting.cancel()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    over.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert done.is_set()

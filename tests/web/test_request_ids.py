@@ -67,7 +67,7 @@ async def test_a_trusted_proxys_is_taken_over_and_nobody_elses(app: FastAPI, cli
 
 async def test_our_own_proxys_is_taken_over(app: FastAPI) -> None:
     async def over_its_socket(scope: Any, receive: Any, send: Any) -> None:
-        await app({**scope, "client": None}, receive, send)
+        await app({**scope, "client": None, "server": ("/run/api.sock", None)}, receive, send)
 
     transport = httpx.ASGITransport(over_its_socket)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as proxy:

@@ -55,4 +55,4 @@ def health_listener(settings: Settings) -> contextlib.AbstractContextManager[soc
     """Where a process that serves no people says how it is, if that was asked for."""
     if settings.server.health_port is None:
         return contextlib.nullcontext()
-    return contextlib.closing(listen(settings.server.host, settings.server.health_port))
+    return contextlib.closing(listen(settings.server.health_host, settings.server.health_port))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fastapi import FastAPI
 
 from codehub.metrics import Metrics
+from codehub.together import ended, finished
 from codehub.web.api import events
 from codehub.web.app import ROUTERS, Isolation, create_app
 from codehub.web.context import Context
@@ -48,6 +49,8 @@ async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
         for task in done:
             task.result()
     finally:
-        events_task.cancel()
-        http_task.cancel()
-        await asyncio.wait({http_task, events_task})
+        http_task.cancel()  # once: it answers what is under way
+        try:
+            await ended([events_task])
+        finally:
+            await finished(http_task)

@@ -24,6 +24,11 @@ class ServerConfig(Group):
         description="Port on which `codehub api`, `codehub coordinator` and `codehub proxy` answer `/healthz`, "
         "`/readyz` and `/metrics` about themselves, to whoever reaches it. Default: none.",
     )
+    health_host: str = Field(
+        "127.0.0.1",
+        validation_alias="CODEHUB_HEALTH_HOST",
+        description="Address of that port. Whoever reaches it is told everything: 0.0.0.0 is for a network of our own.",
+    )
     drain_delay: float = Field(
         0,
         ge=0,

@@ -17,7 +17,7 @@ _WEBSOCKET_SCHEMES = {"ws": "http", "wss": "https"}
 def client_address(connection: HTTPConnection, config: AccountConfig) -> str | None:
     """The peer's; behind trusted proxies the nearest address that is not one of them."""
     hops = connection.headers.getlist("x-forwarded-for")
-    if connection.client is None:
+    if forwarded.is_our_proxy(connection.scope):
         return forwarded.address(forwarded.last(",".join(hops)))
     return forwarded.client_of(_peer(connection), hops, forwarded.networks(config.trusted_proxies))
 
@@ -37,8 +37,9 @@ def authority(connection: HTTPConnection, config: AccountConfig) -> str:
 def _sent_to(connection: HTTPConnection, config: AccountConfig) -> tuple[str, str]:
     scheme = _WEBSOCKET_SCHEMES.get(connection.url.scheme, connection.url.scheme)
     host = connection.headers.get("host", "")
-    is_proxy = connection.client is None
-    if is_proxy or forwarded.is_trusted(_peer(connection), forwarded.networks(config.trusted_proxies)):
+    if forwarded.is_our_proxy(connection.scope) or forwarded.is_trusted(
+        _peer(connection), forwarded.networks(config.trusted_proxies)
+    ):
         scheme = forwarded.last(connection.headers.get("x-forwarded-proto")) or scheme
         host = forwarded.last(connection.headers.get("x-forwarded-host")) or host
     return scheme.lower(), host.lower()

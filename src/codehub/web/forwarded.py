@@ -6,6 +6,8 @@ One rule for the proxy and for the API process behind it.
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from starlette.types import Scope
+
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
@@ -29,16 +31,28 @@ def is_trusted(peer: str | None, trusted: Networks) -> bool:
 
 
 def client_of(peer: str | None, forwarded_for: Iterable[str], trusted: Networks) -> str | None:
-    """The peer's address; behind trusted proxies the nearest that is not one of them."""
+    """The peer's address; behind trusted proxies the nearest that is not one of them; None if that cannot be read.
+
+    Nobody comes from a proxy's own machine by way of another: a hop that says so was made up by whoever is before it.
+    """
     client = address(peer)
     if not is_trusted(peer, trusted):
         return client
     hops = [hop.strip() for header in forwarded_for for hop in header.split(",")]
     for hop in reversed(hops):
-        client = address(hop) or client
+        found = address(hop)
+        if found is not None and ip_address(found).is_loopback:
+            break
+        client = found
         if not is_trusted(hop, trusted):
             break
     return client
+
+
+def is_our_proxy(scope: Scope) -> bool:
+    """Whether it came over a unix socket; over TCP a client that has hung up has no address either."""
+    server = scope.get("server")
+    return scope.get("client") is None and server is not None and server[1] is None
 
 
 def last(header: str | None) -> str:

@@ -10,7 +10,7 @@ import secrets
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from codehub.web.forwarded import Networks, is_trusted
+from codehub.web.forwarded import Networks, is_our_proxy, is_trusted
 
 HEADER = "x-request-id"
 _KEY = "codehub.request_id"
@@ -36,4 +36,4 @@ def _given(scope: Scope) -> str | None:
 
 def _is_believed(scope: Scope, trusted: Networks) -> bool:
     client = scope.get("client")
-    return client is None or is_trusted(client[0], trusted)
+    return is_our_proxy(scope) or (client is not None and is_trusted(client[0], trusted))

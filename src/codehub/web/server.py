@@ -16,6 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from codehub.errors import StartError
+from codehub.together import finished
 from codehub.web.connections import BoundedProtocol, Limits
 
 GRACE_SECONDS = 10
@@ -127,7 +128,7 @@ async def serve(
         await asyncio.shield(serving)
     except asyncio.CancelledError:
         server.leave()
-        await serving
+        await finished(serving)
         raise
 
 

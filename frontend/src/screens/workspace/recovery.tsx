@@ -28,19 +28,20 @@ interface RecoveryProps {
 }
 
 export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
-  const [asking, setAsking] = useState<RecoverFrom | null>(null);
+  // As it was when the question was asked: what turns out to be on disk meanwhile is not given up by the same yes.
+  const [asking, setAsking] = useState<{ from: RecoverFrom; forced: boolean } | null>(null);
   const [busy, setBusy] = useState<RecoverFrom | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const trouble = workspace.error;
   if (workspace.phase !== "ERROR" || !trouble || workspace.deleted_at) return null;
 
-  const forced = forcedOf(workspace, isAdmin);
+  const forcible = forcedOf(workspace, isAdmin);
 
-  async function go(from: RecoverFrom): Promise<void> {
+  async function go(from: RecoverFrom, forced: boolean): Promise<void> {
     setBusy(from);
     setError(null);
     try {
-      await recover(workspace.id, from, forced.includes(from));
+      await recover(workspace.id, from, forced);
       setAsking(null);
       say(t("recovery.asked"));
       await reload();
@@ -67,7 +68,7 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
               kind={from === "as_is" ? "primary" : "plain"}
               busy={busy === from}
               disabled={busy !== null}
-              onClick={() => (GIVES_UP.includes(from) ? setAsking(from) : void go(from))}
+              onClick={() => (GIVES_UP.includes(from) ? setAsking({ from, forced: false }) : void go(from, false))}
             >
               {t(`recover.${from}`)}
             </Button>
@@ -75,13 +76,18 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
           </li>
         ))}
       </ul>
-      {forced.length > 0 && (
+      {forcible.length > 0 && (
         <details>
           <summary>{t("recovery.forced")}</summary>
           <p className="fine">{t("recovery.forced_text")}</p>
           <div className="verb-row">
-            {forced.map((from) => (
-              <Button key={from} kind="danger" disabled={busy !== null} onClick={() => setAsking(from)}>
+            {forcible.map((from) => (
+              <Button
+                key={from}
+                kind="danger"
+                disabled={busy !== null}
+                onClick={() => setAsking({ from, forced: true })}
+              >
                 {t(`recover.${from}`)}
               </Button>
             ))}
@@ -91,16 +97,16 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
       {!asking && <Problem error={error} />}
       {asking && (
         <Ask
-          title={t(`recover.${asking}`)}
+          title={t(`recover.${asking.from}`)}
           yes={t("recovery.yes")}
           danger
           busy={busy !== null}
           error={error}
-          onYes={() => void go(asking)}
+          onYes={() => void go(asking.from, asking.forced)}
           onClose={() => setAsking(null)}
         >
-          <p>{t(`recover.${asking}_hint`)}</p>
-          {forced.includes(asking) && <p>{t("recovery.forced_text")}</p>}
+          <p>{t(`recover.${asking.from}_hint`)}</p>
+          {asking.forced && <p>{t("recovery.forced_text")}</p>}
         </Ask>
       )}
     </section>

@@ -1,0 +1,31 @@
+"""Whose words about a client are believed."""
+
+import pytest
+
+from codehub.web.forwarded import client_of, is_our_proxy, networks
+
+TRUSTED = networks(["10.0.0.0/8", "127.0.0.1/32"])
+
+
+@pytest.mark.parametrize(
+    ("peer", "said", "client"),
+    [
+        ("192.0.2.1", ["198.51.100.7"], "192.0.2.1"),  # not trusted: what it says is nothing
+        ("10.0.0.1", ["198.51.100.7"], "198.51.100.7"),
+        ("10.0.0.1", ["203.0.113.9, 198.51.100.7, 10.0.0.2"], "198.51.100.7"),  # the nearest that is none of ours
+        ("10.0.0.1", ["203.0.113.9", "198.51.100.7"], "198.51.100.7"),
+        ("10.0.0.1", [], "10.0.0.1"),
+        ("127.0.0.1", ["198.51.100.7:5678"], None),  # unknown, and surely not this machine
+        ("10.0.0.1", ["127.0.0.1"], "10.0.0.1"),  # within a trusted network one may say anything; not this
+        ("10.0.0.1", ["::1"], "10.0.0.1"),
+        ("10.0.0.1", ["::ffff:127.0.0.1, 10.0.0.5"], "10.0.0.5"),
+    ],
+)
+def test_the_client_behind_trusted_proxies(peer: str, said: list[str], client: str | None) -> None:
+    assert client_of(peer, said, TRUSTED) == client
+
+
+def test_only_a_unix_socket_is_our_proxy() -> None:
+    assert is_our_proxy({"client": None, "server": ("/run/api.sock", None)})
+    assert not is_our_proxy({"client": ("192.0.2.1", 1), "server": ("10.0.0.1", 8080)})
+    assert not is_our_proxy({"client": None, "server": ("10.0.0.1", 8080)}), "one that has hung up has no address"
