@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
 import pytest
 import websockets
@@ -11,10 +13,14 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.typing import Subprotocol
 
+from codehub.db.doors import Came, Door, Opened
+from codehub.model.visiting import Destination
+from codehub.web.proxy.knocking import Knock
 from codehub.web.proxy.limits import Limits
-from codehub.web.proxy.ports import Route
+from codehub.web.proxy.ports import Decision, Request, Route
+from codehub.web.proxy.visitors import Visitors
 from tests.proxy.test_activity import BINARY, KEEP_ALIVE, PING, frame
-from tests.proxy.world import QUICK, WORKSPACE, Peer, PlainGate, proxy, through
+from tests.proxy.world import GONE, QUICK, WORKSPACE, Peer, PlainGate, proxy, through, upstream
 from tests.support import eventually
 
 UPGRADE = (
@@ -225,6 +231,28 @@ def test_either_side_s_end_is_the_other_s() -> None:
         peer.close()
         assert left.wait(10)
         eventually(lambda: not here.gate.only.open, "closed")
+
+
+def test_whoever_is_shown_out_before_the_way_is_made_is_asked_about_again() -> None:
+    """Else the socket would be opened on a route that nobody ends any more."""
+    visitors, knock = Visitors(30.0), Knock(Door(Came.VISIT, b"x" * 32, Destination(WORKSPACE)))
+    with upstream(sockets) as there:
+        visitors.settle(knock, Opened(there.address, uuid4(), None, None, False), time.monotonic(), is_new=True)
+        visitor = visitors.get(knock)
+        assert visitor is not None
+        route = visitor.route
+
+        def choose(_: Request) -> Decision:
+            if visitor.is_out:
+                return GONE
+            asyncio.get_running_loop().call_soon(visitors.show_out, visitor)  # before anything else can be done
+            return route
+
+        with proxy(PlainGate(route, choose=choose), QUICK) as here:
+            assert here.ask(UPGRADE)[0] == GONE.status
+            assert len(here.gate.requests) == 2
+        assert not there.connections
+        assert not route.open
 
 
 def test_activity_is_noted_for_messages_only() -> None:

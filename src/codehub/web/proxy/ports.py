@@ -51,6 +51,7 @@ class Route:
     cookie_path: bytes = b"/"  # the widest path that the workspace may set a cookie for
     headers: tuple[tuple[bytes, bytes], ...] = ()  # said to the other end beside what the engine says: `x-codehub-…`
     open: set[Exchange] = field(default_factory=set)  # the engine keeps it; who ends the visit ends these
+    is_over: bool = False  # the visit has ended, and with it what was open: nothing may be begun here any more
     good_until: float = float("-inf")  # monotonic time until when the same visitor's same head leads here: the gate's
     used_at: float = 0.0  # monotonic time of the last thing that counts as activity; the engine writes it
 

@@ -28,6 +28,8 @@ async def reach(engine: Engine, asked: Decision | Awaitable[Decision], request: 
     """A new connection to where the gate says, or to where it says when there is none to be had. Never raises."""
     try:
         decision = admitted(await _decided(asked), request)
+        if isinstance(decision, Route) and decision.is_over:  # since it was decided: nobody would end this
+            decision = admitted(await _decided(engine.gate.route(request)), request)
         if isinstance(decision, Refusal):
             return decision
         upstream = await _try(engine, decision, exchange)

@@ -106,7 +106,7 @@ class Visitors:
 
     def show_out(self, visitor: Visitor) -> None:
         """They are forgotten, and whatever they have open ends."""
-        visitor.is_out = True
+        visitor.is_out = visitor.route.is_over = True
         visitor.route.good_until = _NEVER
         self._inside.pop(visitor.knock, None)
         others = self._of.get(visitor.workspace, set())
