@@ -244,6 +244,22 @@ def test_a_half_closed_client_that_may_be_gone_is_not_waited_for() -> None:
         assert left.wait(10)
 
 
+@pytest.mark.parametrize("more", [GET, POST])
+def test_nor_is_one_that_had_asked_for_more(more: bytes) -> None:
+    def first_only(peer: Peer) -> None:
+        while b"/first" in peer.head():
+            ok(peer)
+        peer.rest()
+
+    with through(first_only, Limits(half_closed_seconds=0.3, drain_seconds=0.1, tunnel_seconds=0.1)) as (here, _):
+        peer = here.connect()
+        peer.send(GET.replace(b"/ ", b"/first ") + more)
+        peer.end_sending()
+        assert peer.answer()[0] == 200
+        with pytest.raises(ConnectionResetError):
+            peer.rest()
+
+
 def test_an_early_answer_arrives_although_the_client_is_still_sending() -> None:
     def refuse(peer: Peer) -> None:
         peer.head()

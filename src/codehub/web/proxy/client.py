@@ -232,8 +232,12 @@ class Client(Answering):
             if self._has_ended and not self._body.done:  # it will never be whole
                 self.end()
             self._read(True)
-        elif not self._has_ended:
-            self._deadline = self._engine.now() + self._engine.limits.answer_seconds
+        else:
+            self._await_answer()
+
+    def _await_answer(self) -> None:
+        limits = self._engine.limits
+        self._deadline = self._engine.now() + (limits.half_closed_seconds if self._has_ended else limits.answer_seconds)
 
     def _send_body(self, data: bytes) -> None:
         body, upstream, route = self._body, self._upstream, self._route
@@ -256,7 +260,10 @@ class Client(Answering):
             route.used_at = now
         if body.done:
             self._buffer, body.rest = body.rest, b""
-            self._deadline = None if self._has_answered else now + self._engine.limits.answer_seconds
+            if self._has_answered:
+                self._deadline = None
+            else:
+                self._await_answer()
         else:
             self._deadline = now + self._engine.limits.body_seconds
 
