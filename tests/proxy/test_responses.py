@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from tests.proxy.world import Handler, Peer, echo_heads, ok, parsed, through
+from codehub.web.proxy.ports import Route
+from tests.proxy.world import WORKSPACE, Handler, Peer, echo_heads, ok, parsed, through
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -253,3 +254,22 @@ def test_the_api_gets_everything_but_upgrades() -> None:
         assert b"cookie: codehub_session=a\r\nauthorization: Bearer b\r\n" in head
         assert b"pgrade" not in head
         assert b"websocket" not in head
+
+
+def test_a_redirect_is_told_to_each_by_the_name_they_came_by() -> None:
+    """It is remembered for whom it is always the same; others may have come by the same connection before."""
+    redirect = says(b"HTTP/1.1 302 Found\r\nLocation: http://one/login\r\nContent-Length: 0\r\n\r\n")
+    with through(redirect) as (here, there):
+        own = here.gate.only
+        below = Route(own.key, own.address, WORKSPACE, strip=b"/w/7", cookie_path=b"/w/7/")
+        here.gate.choose = lambda request: below if request.target.startswith(b"/w/7/") else own
+
+        def location(target: bytes, host: bytes) -> bytes:
+            return here.ask(b"GET %b HTTP/1.1\r\nHost: %b\r\n\r\n" % (target, host))[1][b"location"]
+
+        for _ in range(2):
+            assert location(b"/", b"own") == b"http://one/login"
+        for _ in range(2):
+            assert location(b"/w/7/", b"one") == b"http://one/w/7/login"
+        assert location(b"/w/7/", b"two") == b"http://one/login"
+        assert len(there.connections) == 1

@@ -145,7 +145,8 @@ class Answering(Connection, Visitor):
         if sent is None or sent[0] is not route:
             fields = response_fields(head, self.request, route)
             sent = (route, b"HTTP/1.1 %b\r\n%bcontent-length: %d\r\n\r\n" % (head.line, fields, len(body)))
-            head.whole = sent if head.sent is not None else None  # else it depends on the request
+            # Unless it depends on the request. What was remembered before may be of another route.
+            head.whole = sent if head.sent is not None and head.sent[0] is route else None
         tally = engine.tally
         (tally.by_api if route.workspace is None else tally.by_workspace)[head.status // 100] += 1
         self._upstream = None
