@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # These use the machine itself (containers, user ids, processes that are killed) and take turns in one worker, so that
-# none meets another; all other tests run beside them, a folder in one worker.
+# none meets another; all other tests run beside them, a folder in one worker. Both take about as long.
 _ONE_WORKER = (
     "contract",
     "crash",
@@ -47,7 +47,6 @@ _ONE_WORKER = (
     "embedded",
     "cli",
     "storage_job",
-    "browser",
 )
 
 

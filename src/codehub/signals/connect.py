@@ -13,7 +13,6 @@ from codehub.errors import StartError, Unavailable
 Redis = redis.asyncio.Redis
 
 _TIMEOUT_SECONDS = 1.5  # who waits for an answer over HTTP is told within two seconds
-_MARGIN_SECONDS = 5.0
 
 
 @asynccontextmanager
@@ -40,13 +39,13 @@ async def open_redis(url: str) -> AsyncIterator[Redis]:
         yield client
 
 
-def apart(client: Redis, waits: float) -> Redis:
+def apart(client: Redis, *, seconds: float) -> Redis:
     """A client of the same server with a connection of its own, to be closed by the caller.
 
-    It is for calls that the server answers only after `waits` seconds: on a busy machine the answer takes some more.
+    It is for calls that the server takes its time for: no answer within `seconds` is none.
     """
     pool = client.connection_pool
-    options = {**pool.connection_kwargs, "socket_timeout": waits + _MARGIN_SECONDS}
+    options = {**pool.connection_kwargs, "socket_timeout": seconds}
     return Redis.from_pool(
         redis.asyncio.ConnectionPool(connection_class=pool.connection_class, max_connections=2, **options)
     )

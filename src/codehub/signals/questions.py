@@ -35,6 +35,8 @@ MOST_OF_ONE = 2  # … by one user; more are refused
 _LONGEST_ANSWER = 1 << 20
 _ASKER_WAITS_SECONDS = 1  # of one call
 _ANSWERER_WAITS_SECONDS = 5
+_ASKER_PATIENCE_SECONDS = 1.5  # who waits for it over HTTP is told within two seconds
+_ANSWERER_PATIENCE_SECONDS = 10.0  # on a busy machine the answer takes some more
 _AGAIN_SECONDS = 1.0
 
 Body = Mapping[str, Any]
@@ -78,7 +80,7 @@ async def ask(
     room = _rooms.setdefault(client, _Room())
     with room.place_of(asker):
         try:
-            async with asyncio.timeout(timeout), room.places, apart(client, _ASKER_WAITS_SECONDS) as own:
+            async with asyncio.timeout(timeout), room.places, apart(client, seconds=_ASKER_PATIENCE_SECONDS) as own:
                 return _understood(await _exchange(own, kind, body, timeout))
         except TimeoutError:
             raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
@@ -118,7 +120,7 @@ class Answerer:
 
     async def run(self) -> None:
         """For ever; ends only by being cancelled."""
-        async with apart(self._client, _ANSWERER_WAITS_SECONDS) as own, asyncio.TaskGroup() as group:
+        async with apart(self._client, seconds=_ANSWERER_PATIENCE_SECONDS) as own, asyncio.TaskGroup() as group:
             while True:
                 await self._room.acquire()
                 try:

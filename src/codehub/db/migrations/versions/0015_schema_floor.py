@@ -14,8 +14,6 @@ FLOOR = """
 CREATE TABLE schema_floor (version text CONSTRAINT schema_floor_pkey PRIMARY KEY);
 CREATE UNIQUE INDEX idx_schema_floor_one ON schema_floor ((true));
 INSERT INTO schema_floor VALUES ('0014');
-
-REVOKE ALL ON schema_floor FROM PUBLIC;
 """
 
 
