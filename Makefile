@@ -73,7 +73,7 @@ up: setup dashboard
 # Two workers, because half of the tests wait and the other half count; WORKERS=0 for one process and its debugger.
 WORKERS ?= 2
 test: setup dashboard
-	@$(BIN)/pytest -n $(WORKERS) --dist loadscope $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadscope $(ARGS); code=$$?; mkdir -p .pytest_cache; echo $$code >.pytest_cache/exit; exit $$code
 
 # Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh. Most of these tests wait for
 # nodes, so some run at once; those that fill the cluster or take parts of it away run alone, at the end.

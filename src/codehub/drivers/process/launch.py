@@ -159,6 +159,7 @@ def answer(plan: int, report: int) -> NoReturn:
     """In a process of its own, whose end closes everything that it opened."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # so that whoever asks notices the launcher's end, not ours
         os.set_inheritable(report, False)
         with open(plan, "rb") as file:
             content = json.load(file)
@@ -176,8 +177,13 @@ def main() -> None:
         _, descriptors, _, _ = socket.recv_fds(line, 1, 2)
         if not descriptors:
             return  # whoever asked has gone
-        if os.fork() == 0:
-            answer(*descriptors)
+        try:
+            pid = os.fork()
+        except OSError as error:  # too many processes, for now
+            os.write(descriptors[-1], str(error).encode())
+        else:
+            if pid == 0:
+                answer(*descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 

@@ -66,10 +66,11 @@ def main() -> None:
     inward = int(ports) if ports != _NONE else None
     listeners = [number for number in (outward, inward) if number is not None]
     if os.fork() == 0:
-        keep_open([*listeners, *([leash] if leash is not None else [])])
+        carry = os.open(_CARRY, os.O_RDONLY)  # now: an upgrade may have replaced it by then
+        keep_open([carry, *listeners, *([leash] if leash is not None else [])])
         wait(listeners)
         words = [_NONE if number is None else str(number) for number in (outward, inward)]
-        os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", _CARRY, *words, path])  # noqa: S606
+        os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", f"/proc/self/fd/{carry}", *words, path])  # noqa: S606
     for number in (*listeners, leash):
         if number is not None:
             os.close(number)

@@ -16,6 +16,7 @@ _TAKEN_MILLISECONDS = 60_000
 
 
 def main() -> None:
+    script = os.open(sys.argv[1], os.O_RDONLY)  # now: an upgrade may have replaced it by then
     listener = _socket.socket(fileno=INHERITED)
     waiting = select.poll()
     waiting.register(INHERITED, select.POLLIN)
@@ -26,10 +27,9 @@ def main() -> None:
     if any(number == leash for number, _ in waiting.poll()):
         return
     listener.detach()
-    for number in (INHERITED, leash):
+    for number in (INHERITED, leash, script):
         os.set_inheritable(number, True)
-    program, *words = sys.argv[1:]
-    command = [sys.executable, "-I", "-S", "-B", program, *words, "--leash", str(leash)]
+    command = [sys.executable, "-I", "-S", "-B", f"/proc/self/fd/{script}", *sys.argv[2:], "--leash", str(leash)]
     os.execv(sys.executable, command)  # noqa: S606 - no shell is the point
 
 
