@@ -183,7 +183,7 @@ async def test_without_a_network_there_is_no_way_out() -> None:
 
 
 def _is_way_out(pid: int) -> bool:
-    """Waiting for work by its name; at work by a descriptor of the script, which is there whatever became of the file."""
+    """Waiting for work by its name; at work by a descriptor of the script, whatever became of the file."""
     return any(word in _command(pid) for word in ("egress.py", "--leash"))
 
 
