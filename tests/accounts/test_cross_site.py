@@ -75,9 +75,9 @@ def connection_of(
     *headers: tuple[str, str], peer: str | None = "10.0.0.1", scheme: str = "http", kind: str = "http"
 ) -> HTTPConnection:
     raw = [(name.lower().encode(), value.encode()) for name, value in (("Host", "codehub.test"), *headers)]
-    client = (peer, 1234) if peer is not None else None
+    client, server = ((peer, 1234), ("x", 80)) if peer is not None else (None, ("/run/api.sock", None))
     return HTTPConnection(
-        {"type": kind, "headers": raw, "client": client, "scheme": scheme, "path": "/", "server": ("x", 80)}
+        {"type": kind, "headers": raw, "client": client, "scheme": scheme, "path": "/", "server": server}
     )
 
 

@@ -31,7 +31,7 @@ def is_trusted(peer: str | None, trusted: Networks) -> bool:
 
 
 def client_of(peer: str | None, forwarded_for: Iterable[str], trusted: Networks) -> str | None:
-    """The peer's address; behind trusted proxies the nearest that is not one of them; None if that cannot be read.
+    """The peer's address; behind trusted proxies the nearest that is not one of them. Rubbish tells nothing.
 
     Nobody comes from a proxy's own machine by way of another: a hop that says so was made up by whoever is before it.
     """
@@ -43,7 +43,7 @@ def client_of(peer: str | None, forwarded_for: Iterable[str], trusted: Networks)
         found = address(hop)
         if found is not None and ip_address(found).is_loopback:
             break
-        client = found
+        client = found or client
         if not is_trusted(hop, trusted):
             break
     return client

@@ -26,7 +26,7 @@ def _said(
     """By a trusted proxy."""
     said = {name: value.decode("latin-1") for name, value in fields.pairs}
     hops = [value.decode("latin-1") for name, value in fields.pairs if name == b"x-forwarded-for"]
-    address = forwarded.client_of(address, hops, trusted) or ""  # not known
+    address = forwarded.client_of(address, hops, trusted) or address
     named = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1")
     host = named if is_host(named) else host
     scheme = forwarded.last(said.get(b"x-forwarded-proto")).lower()
