@@ -72,7 +72,7 @@ async def _by_halves(
     except _REFUSED as error:
         if len(items) == 1:
             whom = str(whose(items[0]))
-            log.error("left out: the database refuses it", workspace=whom, cause=_cause(error))  # noqa: TRY400 - below
+            log.error("left out: the database refuses it", workspace_id=whom, cause=_cause(error))  # noqa: TRY400 - below
             return
         middle = len(items) // 2
         await _by_halves(conn, items[:middle], write, whose)

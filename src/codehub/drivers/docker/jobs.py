@@ -111,7 +111,7 @@ class DockerJobs:
         except EngineError as error:
             await remove_container(self._engine, made["Id"], self._options.patience.act)
             raise ActionFailed(f"The job does not start: {error.message}.") from error
-        log.info("job started", workspace=str(workspace_id), op=str(op_id), verb=verb)
+        log.info("job started", workspace_id=str(workspace_id), op_id=str(op_id), verb=verb)
 
     async def _find(self, op_id: OpId) -> Any:  # noqa: ANN401 - the engine's JSON
         found = await none_if_missing(self._engine.get(f"/containers/{job_name(op_id)}/json"))

@@ -59,7 +59,7 @@ class DockerVolumes:
             anchor_id = await self._make_anchor(workspace_id, VolumeRef(incarnation, uid), if_made=uid)
             found = await self.look(workspace_id)
             if anchor_id is not None and found.uid == uid:
-                log.info("volume made", workspace=str(workspace_id), uid=uid)
+                log.info("volume made", workspace_id=str(workspace_id), uid=uid)
                 return
             if anchor_id is not None:  # it holds a volume that was there before
                 await self._remove_anchor(anchor_id)
@@ -80,7 +80,7 @@ class DockerVolumes:
         if users := await self._users(workspace_id, anchor_id):
             raise Refused(f"{volume_name(workspace_id)} is in use by {', '.join(users)}.")
         await self._let_go(workspace_id, found.ref, anchor_id)
-        log.info("volume removed", workspace=str(workspace_id), uid=found.uid)
+        log.info("volume removed", workspace_id=str(workspace_id), uid=found.uid)
 
     async def hold(self, workspace_id: WorkspaceId, volume: VolumeRef) -> str:
         """The id of the anchor of exactly this volume, to mount from; Refused if that is not what is there."""
@@ -96,7 +96,7 @@ class DockerVolumes:
                 if (anchor["Config"]["Labels"] or {}).get(spec.LABEL_UID) != found.uid:
                     raise Refused(f"{name} is held for another making of it.")
                 return str(anchor["Id"])
-            log.warning("anchor lost, made again", workspace=str(workspace_id), uid=found.uid)
+            log.warning("anchor lost, made again", workspace_id=str(workspace_id), uid=found.uid)
             anchor_id = await self._make_anchor(workspace_id, found.ref, if_made=f"void-{uuid4()}")
             if anchor_id is not None:
                 await self._check_held(workspace_id, found, anchor_id)

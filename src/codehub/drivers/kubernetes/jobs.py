@@ -82,7 +82,7 @@ class KubernetesJobs:
             if pod is None:
                 raise ActionFailed("The job was removed while it was started.")
         await self._pods.open(pod, request)
-        log.info("job started", workspace=str(workspace_id), op=str(op_id), verb=verb)
+        log.info("job started", workspace_id=str(workspace_id), op_id=str(op_id), verb=verb)
 
     async def _seen(self, pod: seen.Pod) -> JobSeen | None:
         """None for one that was removed since it was listed."""

@@ -50,7 +50,7 @@ class KubernetesVolumes:
             if error.status != CONFLICT:
                 raise ActionFailed(f"{name} is not made. {refusal(error.message)}") from error
         else:
-            log.info("volume made", workspace=str(workspace_id), uid=made["metadata"]["uid"])
+            log.info("volume made", workspace_id=str(workspace_id), uid=made["metadata"]["uid"])
             return
         claim = await self._cluster.get(CLAIMS, name)
         if claim is None or "deletionTimestamp" in claim["metadata"]:
@@ -76,7 +76,7 @@ class KubernetesVolumes:
                     continue  # it is another one, or somebody just wrote on it: look again
                 raise ActionFailed(f"{name} is not removed. {refusal(error.message)}") from error
             await self._gone(name, meta["uid"])
-            log.info("volume removed", workspace=str(workspace_id), uid=meta["uid"])
+            log.info("volume removed", workspace_id=str(workspace_id), uid=meta["uid"])
             return
         raise ActionFailed(f"{name} was changed by somebody else each time it was to be removed.")
 
