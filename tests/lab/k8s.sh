@@ -8,16 +8,21 @@
 #   k8s.sh down    stop it and remove all that it made; only its programs are kept, for the next time
 #   k8s.sh wipe    down, and remove the programs too
 # Everything is kept outside the tree, in CODEHUB_LAB_DIR/k8s; the programs under a hash of what makes them.
+# Its programs also use places of the machine that every cluster uses. They are ours if, and only if, nothing was there
+# when we began, which a mark in our folder says: `up` goes nowhere where somebody else's cluster is or was, and without
+# the mark `down` touches nothing.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 lab=${CODEHUB_LAB_DIR:-/var/cache/codehub-lab}/k8s
 bin=$lab/bin-$(sha256sum "$here/k8s-build.sh" | cut -c1-12)
 run=$lab/run
+mark=$lab/everything-outside-is-ours
 pki=$run/pki
 socket=$run/containerd.sock
-volumes=/tmp/codehub-lab-pv # see k8s-build.sh
-fixed=(/var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/containerd/runc/k8s.io) # by its programs
+machine=${CODEHUB_LAB_MACHINE:-} # a folder instead of /, for the test of this script
+volumes=$machine/tmp/codehub-lab-pv # see k8s-build.sh
+fixed=("$machine"/{var/lib/kubelet,var/log/pods,var/log/containers,var/lib/cni,run/containerd/runc/k8s.io}) # by its programs
 port=16443 etcd=12379
 services=10.96.0.0/16 pods=10.244.0.0/24
 parts=(etcd apiserver containerd manager scheduler kubelet proxy)
@@ -193,6 +198,7 @@ node_is_ready() { [ "$(kubectl get node node0 -o jsonpath='{.status.conditions[?
 
 up() {
   [ "$(id -u)" = 0 ] || fail "only root can start a cluster"
+  claim
   mkdir -p "$run"
   nice -n 19 "$here/k8s-build.sh" "$bin"
   eval "$("$here/docker.sh" up | sed 's/^/export /')"
@@ -235,21 +241,42 @@ firewall() { # iptables or ip6tables: what is left of the cluster's rules and ch
   done
 }
 
-mounts() { awk -v below="$run/" 'index($2, below) == 1 || $2 ~ "^/(var/)?run/netns/cni-" {print $2}' /proc/mounts | sort -r; }
-cgroups() { find /sys/fs/cgroup -depth -type d -path '*/kubepods*'; }
+mounts() { awk -v below="$run/" 'index($2, below) == 1 || $2 ~ "^/(var/)?run/netns/cni-" {print $2}' "$machine/proc/mounts" | sort -r; }
+cgroups() { find "$machine/sys/fs/cgroup" -depth -type d -path '*/kubepods*'; }
 
-left() { # of all that a cluster makes outside its folder
+left() { # of all that a cluster makes
+  find "$run" "${fixed[@]}" "$volumes" -maxdepth 0 2>/dev/null || true
   firewall iptables | grep '^-' || true
   firewall ip6tables | grep '^-' || true
   mounts
   cgroups
-  find /run/netns -name 'cni-*' 2>/dev/null || true
+  find "$machine/run/netns" -name 'cni-*' 2>/dev/null || true
   ip -o link show kcni0 2>/dev/null || true
-  find "$run" "$volumes" "${fixed[@]}" -maxdepth 0 2>/dev/null || true
+}
+
+others_kubelet() { # somebody may have installed a cluster after ours was left behind
+  local pid program
+  for pid in $(pgrep -x kubelet); do
+    program=$(readlink "/proc/$pid/exe") || continue
+    [[ $program == "$lab"/* ]] || { echo "process $pid, $program"; return; }
+  done
+}
+
+claim() { # everything that a cluster uses, before anything of it is made
+  local found
+  found=$(others_kubelet)
+  [ -z "$found" ] || fail "another cluster runs on this machine ($found): nothing was touched"
+  [ ! -e "$mark" ] || return 0
+  found=$(left)
+  [ -z "$found" ] || fail "this machine has what another cluster made, such as ${found%%$'\n'*}: nothing was touched"
+  touch "$mark"
 }
 
 down() {
-  [ -n "$(left)" ] || return 0
+  local found
+  [ -e "$mark" ] || return 0
+  found=$(others_kubelet)
+  [ -z "$found" ] || fail "another cluster runs on this machine ($found): nothing was touched"
   set +e
   if answers; then kubectl delete pods -A --all --grace-period=0 --force >/dev/null 2>&1; fi
   for part in proxy kubelet scheduler manager; do end TERM $part; done
@@ -263,14 +290,15 @@ down() {
   for part in apiserver etcd containerd; do end TERM $part; done
   mounts | xargs -r -n 1 umount -l 2>/dev/null
   # Some are hidden where /run/netns was mounted on itself after they were made.
-  if grep -q ' /run/netns/cni-' /proc/mounts && umount -l /run/netns; then mounts | xargs -r -n 1 umount -l; fi
-  rm -f /run/netns/cni-*
+  if grep -q ' /run/netns/cni-' "$machine/proc/mounts" && umount -l /run/netns; then mounts | xargs -r -n 1 umount -l; fi
+  rm -f "$machine"/run/netns/cni-*
   ip link del kcni0 2>/dev/null
   for program in iptables ip6tables; do firewall $program | $program-restore --noflush; done
   cgroups | xargs -r rmdir 2>/dev/null
-  rm -rf "$run" "$volumes" "${fixed[@]}"
+  rm -rf --one-file-system "$run" "$volumes" "${fixed[@]}"
   set -e
   [ -z "$(left)" ] || fail "left over: $(left)"
+  rm "$mark"
 }
 
 mkdir -p "$lab"
@@ -285,7 +313,7 @@ case ${1:-up} in
   start) start "$2" ;;
   kill) end KILL "$2" ;;
   status) for part in "${parts[@]}"; do lives "$part" && echo "$part runs" || echo "$part does not run"; done ;;
-  down) down ;;
-  wipe) down; rm -rf "$lab" ;;
-  *) sed -n '2,10p' "$0" >&2; exit 2 ;;
+  down) [ -e "$mark" ] || exit 0; exec 9>"$lab/lock"; flock 9; down ;;
+  wipe) exec 9>"$lab/lock"; flock 9; down; rm -rf --one-file-system "$lab" ;;
+  *) sed -n '2,9p' "$0" >&2; exit 2 ;;
 esac
