@@ -20,6 +20,7 @@ from codehub.drivers.docker.options import DockerOptions
 from codehub.drivers.docker.reach import make_folder, reach_of
 from codehub.drivers.docker.removal import remove_container
 from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.drivers.job_words import Words
 from codehub.drivers.storage_jobs import UrlsOf, request_of
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import archive_key, job_name
@@ -42,13 +43,13 @@ class DockerJobs:
         self._volumes = volumes
         self._network = network
         self._urls_of = urls_of
-        self._last_words: dict[str, str] = {}  # by the id of a job's container
+        self._words = Words()  # by the id of a job's container
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         filters = spec.label_filter(self._options.installation, spec.JOB)
         listed = await self._engine.get("/containers/json", all=1, filters=filters)
         jobs = [job for job in map(seen.job_of, listed) if job is not None]
-        self._last_words = {job.id: self._last_words[job.id] for job in jobs if job.id in self._last_words}
+        self._words.keep({job.id for job in jobs})
         logs = await asyncio.gather(*(self._log(job) for job in jobs))
         now = datetime.now(UTC)
         found: dict[WorkspaceId, list[JobSeen]] = {}
@@ -122,17 +123,16 @@ class DockerJobs:
         return found
 
     async def _log(self, job: seen.Job) -> str | None:
-        """Its last lines; None if it was removed since it was listed. Who has ended says no more: read once."""
-        if job.id in self._last_words:
-            return self._last_words[job.id]
+        """Its last lines; None if it was removed since it was listed."""
         path = f"/containers/{job.id}/logs"
+
+        async def read() -> str:
+            return seen.plain_log(await self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
+
         try:
-            text = seen.plain_log(await self._engine.read(path, stdout=1, timestamps=1, tail=_LAST_LINES))
+            return await self._words.of(job.id, read, has_ended=job.state == "exited")
         except EngineError:  # not there any more; or dead, a removal of it having failed half way
             return "" if job.state == "dead" else None
-        if job.state == "exited":
-            self._last_words[job.id] = text
-        return text
 
 
 def archive_mount(folder: Path, verb: str) -> spec.Body | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from codehub.drivers.job_words import Words
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes import seen
 from codehub.drivers.kubernetes.api import NOT_FOUND, ApiError, Cluster
@@ -26,6 +27,7 @@ from codehub.model.workspace import ArchiveKey, OpId, VolumeRef, WorkspaceId
 log = structlog.get_logger()
 
 _LAST_LINES = 20
+_READ_AGAIN_SECONDS = 5.0  # of a job that runs: the API server asks its node, for each
 _CLOSED_SECONDS = 60.0  # a job this long closed has lost whoever made it
 
 
@@ -40,11 +42,11 @@ class KubernetesJobs:
         self._pods = pods
         self._volumes = volumes
         self._urls_of = urls_of
-        self._last_words: dict[str, str] = {}  # by the uid of a job's pod
+        self._words = Words(_READ_AGAIN_SECONDS)  # by the uid of a job's pod
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         pods = await self._pods.all(m.JOB)
-        self._last_words = {pod.uid: self._last_words[pod.uid] for pod in pods if pod.uid in self._last_words}
+        self._words.keep({pod.uid for pod in pods})
         jobs = await asyncio.gather(*(self._seen(pod) for pod in pods))
         found: dict[WorkspaceId, list[JobSeen]] = {}
         for pod, job in zip(pods, jobs, strict=True):
@@ -88,7 +90,7 @@ class KubernetesJobs:
         """None for one that was removed since it was listed."""
         patience, waited = self._options.patience.pending, (datetime.now(UTC) - pod.made_at).total_seconds()
         try:
-            text: str | None = await self._log(pod) if pod.has_begun else ""
+            text: str | None = await self._said(pod) if pod.has_begun else ""
         except ApiError as error:
             if error.status == NOT_FOUND:
                 return None
@@ -101,11 +103,10 @@ class KubernetesJobs:
             patience = _CLOSED_SECONDS
         return seen.job_seen(pod, text, waited, patience)
 
-    async def _log(self, pod: seen.Pod) -> str:
-        """Its last lines. Who has ended says no more: read once."""
-        if pod.uid not in self._last_words:
-            text = await self._cluster.logs(pod.name, m.JOB, _LAST_LINES, timestamps=True)
-            if not pod.has_ended:
-                return text
-            self._last_words[pod.uid] = text
-        return self._last_words[pod.uid]
+    async def _said(self, pod: seen.Pod) -> str:
+        """Its last lines."""
+
+        async def read() -> str:
+            return await self._cluster.logs(pod.name, m.JOB, _LAST_LINES, timestamps=True)
+
+        return await self._words.of(pod.uid, read, has_ended=pod.has_ended)
