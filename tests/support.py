@@ -3,7 +3,9 @@
 import asyncio
 import os
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,6 +50,25 @@ async def eventually_async(condition: Callable[[], Awaitable[bool]], what: str, 
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"not within {seconds} s: {what}") from None
+
+
+@contextmanager
+def again_and_again(ask: Callable[[], str], pause_seconds: float) -> Iterator[Counter[str]]:
+    """Somebody asks, in a thread of their own, for as long as the block runs: how often each answer came."""
+    seen: Counter[str] = Counter()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(pause_seconds):
+            seen[ask()] += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join(30)
 
 
 @dataclass

@@ -1,45 +1,26 @@
 """deploy/kubernetes on a real cluster: it comes up, people work with it, and replacing every pod disturbs nobody."""
 
-import threading
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from codehub.client import Client
-from tests.deploy.cluster import PARTS, Installed, installed
+from tests.deploy.cluster import PARTS, installed
 from tests.lab.k8s import lab
-from tests.support import eventually
+from tests.support import again_and_again, eventually
 
 PAUSE_SECONDS = 0.1
 
 pytestmark = pytest.mark.timeout(900)
 
 
-@contextmanager
-def somebody_looks(here: Installed) -> Iterator[Counter[str]]:
-    """Asks the dashboard's API again and again, each time on a new connection; what came of it, by kind."""
-    seen: Counter[str] = Counter()
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(PAUSE_SECONDS):
-            try:
-                answer = httpx.get(f"{here.url}/api/v1/session", timeout=20, trust_env=False)
-                seen[str(answer.status_code)] += 1
-            except httpx.HTTPError as error:
-                seen[repr(error)] += 1
-
-    thread = threading.Thread(target=look)
-    thread.start()
+def asked(url: str) -> str:
+    """What the dashboard's API says, on a new connection, to somebody who is not logged in."""
     try:
-        yield seen
-    finally:
-        over.set()
-        thread.join(30)
+        return str(httpx.get(f"{url}/api/v1/session", timeout=20, trust_env=False).status_code)
+    except httpx.HTTPError as error:
+        return repr(error)
 
 
 def test_a_trial_from_the_installation_to_the_upgrade(tmp_path: Path) -> None:
@@ -64,7 +45,7 @@ def test_a_trial_from_the_installation_to_the_upgrade(tmp_path: Path) -> None:
             return httpx.get(opened, headers=headers, timeout=20, trust_env=False).status_code == 200
 
         eventually(is_open, "it is opened through the proxy", 60)
-        with somebody_looks(here) as seen:
+        with again_and_again(lambda: asked(here.url), PAUSE_SECONDS) as seen:
             for part in PARTS:
                 here.run("rollout", "restart", f"deployment/{part}")
             here.settled()

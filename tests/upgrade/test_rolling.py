@@ -1,11 +1,8 @@
 """A rolling upgrade while people work: fifty workspaces start while every part is replaced by the next version's."""
 
 import signal
-import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,7 +10,7 @@ import psycopg
 import pytest
 
 from codehub.client import ApiError, Client
-from tests.support import eventually
+from tests.support import again_and_again, eventually
 from tests.upgrade.parts import TODAY, Installation, Part, installation
 from tests.upgrade.versions import next_version
 
@@ -32,28 +29,12 @@ def busy(folder: Path, database: str, server_redis: str) -> Iterator[Installatio
         yield made
 
 
-@contextmanager
-def somebody_looks(here: Installation, url: str) -> Iterator[Counter[str]]:
-    """Asks again and again; what came of it, by kind."""
-    seen: Counter[str] = Counter()
-    over = threading.Event()
-
-    def look() -> None:
-        with here.client(url) as client:
-            while not over.wait(PAUSE_SECONDS):
-                try:
-                    sum(1 for _ in client.workspaces())
-                    seen["answers"] += 1
-                except ApiError as error:
-                    seen[str(error)] += 1
-
-    thread = threading.Thread(target=look)
-    thread.start()
+def look(client: Client) -> str:
     try:
-        yield seen
-    finally:
-        over.set()
-        thread.join(30)
+        sum(1 for _ in client.workspaces())
+    except ApiError as error:
+        return str(error)
+    return "answers"
 
 
 def test_fifty_workspaces_start_while_everything_is_replaced(busy: Installation, folder: Path) -> None:
@@ -71,7 +52,12 @@ def test_fifty_workspaces_start_while_everything_is_replaced(busy: Installation,
         old.stop()
         return new
 
-    with busy.client(proxy.url) as client, somebody_looks(busy, proxy.url) as seen, ThreadPoolExecutor(PEOPLE) as pool:
+    with (
+        busy.client(proxy.url) as client,
+        busy.client(proxy.url) as another,
+        again_and_again(lambda: look(another), PAUSE_SECONDS) as seen,
+        ThreadPoolExecutor(PEOPLE) as pool,
+    ):
         making = [pool.submit(_make, client, number) for number in range(WORKSPACES)]
         eventually(lambda: any(each.done() for each in making), "the first is made", 60)
         done = other.run("migrate", **busy.environment)
