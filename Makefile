@@ -6,7 +6,7 @@
 #   make docker-lab   a real Docker engine with the test images, for `make test`
 #   make ide-lab   JupyterLab and code-server for the tests in a browser (minutes, once)
 #   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up,
-#                     QUICK=1 tests the driver's contract, its rights, and a life through the proxy
+#                     QUICK=1 tests the driver's contract, its rights, a life through the proxy, and the manifests
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
 #   make image   build the images that an installation of containers needs, and print their names
 #   make check   formatting, lint, types, import contracts; of the dashboard, too
@@ -76,15 +76,19 @@ test: setup dashboard
 	@$(BIN)/pytest -n $(WORKERS) --dist loadscope $(ARGS); code=$$?; mkdir -p .pytest_cache; echo $$code >.pytest_cache/exit; exit $$code
 
 # Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh. Most of these tests wait for
-# nodes, so some run at once; those that fill the cluster or take parts of it away run alone, at the end.
+# nodes, each in namespaces of its own, so any three run at once; those that fill the cluster or take parts of it away
+# run alone, at the end, and so does what ARGS names. However it ends, no cluster is left (KEEP=1 leaves it).
 K8S_TESTS := tests/contract tests/k8s --ignore=tests/k8s/outages
+K8S_ALONE := tests/deploy tests/k8s/outages
 K8S_QUICK := tests/contract tests/k8s/test_fence.py tests/k8s/test_role.py tests/k8s/test_product.py
+K8S_QUICK_ALONE := tests/deploy/test_k8s_installation.py
 test-k8s: setup
-	@tests/lab/k8s.sh up >/dev/null
-	@export CODEHUB_REQUIRE=all,k8s; code=0; \
-	  $(BIN)/pytest -n 3 --dist worksteal -k k8s $(or $(ARGS),$(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS))) || code=$$?; \
-	  $(if $(ARGS)$(QUICK),,$(BIN)/pytest -n 0 tests/deploy tests/k8s/outages || code=$$?;) \
-	  $(if $(KEEP),:,tests/lab/k8s.sh down || code=$$?); exit $$code
+	@export CODEHUB_REQUIRE=all,k8s; code=0; alone=0; mkdir -p .pytest_cache; rm -f .pytest_cache/exit; \
+	  $(if $(KEEP),,trap 'code=$$?; tests/lab/k8s.sh down || code=2; exit $$code' EXIT; trap 'exit 143' INT TERM;) \
+	  tests/lab/k8s.sh up >/dev/null || exit 2; \
+	  $(if $(ARGS),,$(BIN)/pytest -n 3 --dist worksteal -k k8s $(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS)) || code=$$?;) \
+	  $(BIN)/pytest -n 0 $(if $(ARGS),-k k8s $(ARGS),$(if $(QUICK),$(K8S_QUICK_ALONE),$(K8S_ALONE))) || alone=$$?; \
+	  [ $$alone -le $$code ] || code=$$alone; echo $$code >.pytest_cache/exit; exit $$code
 
 # Ten minutes; what users notice is counted: tests/compose/__main__.py
 test-compose: setup

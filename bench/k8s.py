@@ -48,7 +48,7 @@ from codehub.model.workspace import (
 )
 from tests.contract.s3 import S3Server, machine_address
 from tests.db.wishing import set_desired
-from tests.lab.k8s import Lab, lab
+from tests.lab.k8s import Lab, the_cluster
 
 MANY, ROUNDS = int(os.environ.get("MANY", "50")), int(os.environ.get("ROUNDS", "3"))
 LIVES = 5
@@ -172,7 +172,7 @@ async def coordinated(
 
 
 async def bench(folder: Path, server: S3Server) -> None:
-    cluster = lab()
+    cluster = the_cluster()
     with DataDir.open(folder / "d") as data:
         async with EmbeddedServers(data).running() as servers:
             assert servers.database_url is not None

@@ -1,6 +1,5 @@
 """The Kubernetes manifests as they are written, and as Kustomize renders them."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.lab.k8s import is_asked_for
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -66,14 +67,14 @@ def rendered(folder: Path) -> list[Body]:
 
 @cache
 def _kustomize() -> tuple[str, ...] | None:
-    """What renders a folder: kubectl if it is new enough, else a program of the lab's where a cluster is required."""
+    """What renders a folder: kubectl if it is new enough, else a program of the lab's where a cluster is asked for."""
     kubectl = shutil.which("kubectl")
     if kubectl is not None:
         told = subprocess.run([kubectl, "version", "--client"], check=False, capture_output=True, text=True, timeout=60)
         found = re.search(r"Kustomize Version: v(\d+)", told.stdout)
         if found and int(found[1]) >= LEAST_KUSTOMIZE:
             return kubectl, "kustomize"
-    if "k8s" not in os.environ.get("CODEHUB_REQUIRE", "").split(","):
+    if not is_asked_for():
         return None
     script = ROOT / "tests" / "lab" / "kustomize.sh"
     return subprocess.run([str(script)], check=True, stdout=-1, text=True, timeout=900).stdout.strip(), "build"

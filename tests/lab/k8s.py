@@ -1,7 +1,8 @@
 """The Kubernetes cluster that tests use, and the images in it: see k8s.sh beside this file.
 
-A cluster that is up is used, and images that are older than the tree are loaded anew. It takes minutes to make one, so
-`CODEHUB_REQUIRE=all` does not ask for it: `k8s` among its words does, as in `make test-k8s`.
+Its tests run where they are asked for, and nowhere else: `k8s` among the words of `CODEHUB_REQUIRE`, as in
+`make test-k8s`. A cluster that happens to be up is no reason: they take half an hour, and some must run alone. Where
+they are asked for a cluster is brought up if need be, and images that are older than the tree are loaded anew.
 """
 
 import asyncio
@@ -9,7 +10,6 @@ import functools
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +26,6 @@ from codehub.drivers.kubernetes.options import Patience
 from tests.support import eventually
 
 SCRIPT = Path(__file__).with_name("k8s.sh")
-OUTDATED = 3  # the cluster is there, and an image is of another version of the tree
 NODE = "node0"
 
 
@@ -164,33 +163,29 @@ class ServerRelay:
 
 
 def lab() -> Lab:
-    """The cluster of this machine; skips the test, or fails it where it is required, if there is none."""
-    told = _told()
-    if told is None:
-        what = "a Kubernetes cluster (tests/lab/k8s.sh up)"
-        if _is_required():
-            pytest.fail(f"required here, and missing: {what}")
-        pytest.skip(f"missing on this machine: {what}")
+    """The cluster of this machine; skips the test where none is asked for, and fails it where none can be had."""
+    if not is_asked_for():
+        pytest.skip("needs a Kubernetes cluster: make test-k8s")
+    return the_cluster()
+
+
+def is_asked_for() -> bool:
+    return "k8s" in os.environ.get("CODEHUB_REQUIRE", "").split(",")
+
+
+@functools.cache
+def the_cluster() -> Lab:
+    """The one of this machine, brought up if it is not."""
+    code, told = _script("env")
+    if code:
+        code, told = _script("up")
+    assert not code, "there is no cluster: tests/lab/k8s.sh up says why"
     return Lab(
         kubeconfig=Path(told["CODEHUB_TEST_KUBECONFIG"]),
         kubectl=Path(told["CODEHUB_TEST_KUBECTL"]),
         workspace_image=told["CODEHUB_TEST_WORKSPACE_IMAGE"],
         job_image=told["CODEHUB_TEST_JOB_IMAGE"],
     )
-
-
-def _is_required() -> bool:
-    return "k8s" in os.environ.get("CODEHUB_REQUIRE", "").split(",")
-
-
-@functools.cache
-def _told() -> Mapping[str, str] | None:
-    if shutil.which("docker") is None:
-        return None
-    code, told = _script("env")
-    if code == OUTDATED or (code and _is_required()):
-        code, told = _script("up")
-    return None if code else told
 
 
 def _script(verb: str) -> tuple[int, Mapping[str, str]]:
