@@ -123,6 +123,14 @@ async def test_a_code_works_in_the_browser_only_that_it_was_drawn_in(ada: Browse
     assert "set-cookie" not in answer.headers
 
 
+@pytest.mark.parametrize("planted", ["x", "short-of-random", "a" * 42, "a" * 44, "a" * 42 + "!"])
+async def test_a_secret_that_is_none_of_ours_is_not_adopted(ada: Browser, workspace: WorkspaceId, planted: str) -> None:
+    browser = Browser(ada.http, {"Cookie": f"codehub_entering={planted}"})
+    begun = await browser.goes_to("/.codehub/enter?path=/", host_of(workspace))
+    assert cookie_of(begun) != f"codehub_entering={planted}"
+    assert hash_of(planted).hex() not in begun.headers["location"]
+
+
 async def test_two_tabs_of_a_browser_enter_at_once(ada: Browser, workspace: WorkspaceId) -> None:
     there, first = await sent_to_enter(ada, f"/w/{workspace}/1")
     begun = await follows(there, await ada.goes_to(f"/w/{workspace}/2"))

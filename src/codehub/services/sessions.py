@@ -5,6 +5,7 @@ looks it up. Every login draws a new one, so nobody can be made to log in to a s
 """
 
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from codehub.services import audit
 from codehub.services.actors import Actor, ActorKind, Scope, UserRole
 
 _SECRET_BYTES = 32
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")  # as many bytes in URL-safe base64
 _LONGEST_SECRET = 200  # longer ones are not ours
 _PIECE = 1000
 
@@ -36,6 +38,11 @@ class Client:
 
 def new_secret() -> str:
     return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def is_secret(text: str) -> bool:
+    """Whether it has the form of a new secret."""
+    return _SECRET.fullmatch(text) is not None
 
 
 def hash_of(secret: str) -> bytes:

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from codehub.errors import NotFound, NotLoggedIn, Unavailable
 from codehub.model.visiting import Destination, Step
 from codehub.services import visits
-from codehub.services.sessions import new_secret
+from codehub.services.sessions import is_secret, new_secret
 from codehub.web import cookies, csrf, errors
 from codehub.web.auth import bearer_of
 from codehub.web.context import Context
@@ -76,7 +76,7 @@ def _begin(visit: Visit) -> Response:
     given = visit.request.query_params
     path = given.get("path", "/")
     browser = cookies.entering_of(visit.request, secure=visit.is_secure)
-    if browser is None or len(browser) > handover.LONGEST:
+    if browser is None or not is_secret(browser):
         browser = new_secret()
     main = visit.hosts.main_origin(visit.authority, is_secure=visit.is_secure, known_as=given.get("main"))
     response = see_other(handover.draw_url(main, visit.to, path if path.startswith("/") else f"/{path}", browser))
