@@ -239,3 +239,30 @@ async def test_a_connection_that_asks_again_and_again_is_stopped_like_any_other(
 
         await eventually_async(is_refused, "within seconds")
         assert await status() in {401, 404, 503}
+
+
+async def test_the_last_use_is_told_however_often_it_is_told_to_stop(
+    browser: httpx.AsyncClient,
+    pool: Pool,
+    ada: Person,
+    workspace: WorkspaceId,
+    redis: Redis,
+    settings: Settings,
+    database: str,
+    server_redis: str,
+) -> None:
+    """As `together` tells it again and again; Redis takes its time meanwhile."""
+    headers, listener = await session_headers(pool, ada), listen("127.0.0.1", 0)
+    public = asyncio.create_task(serve_public(settings, [listener], ["unix:/nowhere"], database, server_redis))
+    try:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/w/{workspace}/"
+        assert (await browser.get(url, headers=headers)).status_code == 200
+        await redis.client_pause(700, all=False)
+        while not public.done():
+            public.cancel()
+            await asyncio.wait({public}, timeout=0.1)
+    finally:
+        public.cancel()
+        await asyncio.wait({public})
+        listener.close()
+    assert await redis.zscore(ACTIVITY, str(workspace)) is not None

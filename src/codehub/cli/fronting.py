@@ -1,7 +1,6 @@
 """The public port, as `codehub up` and `codehub proxy` serve it: the engine, the gate, and what tells of activity."""
 
 import asyncio
-import contextlib
 import socket
 from collections.abc import AsyncGenerator, Sequence
 
@@ -14,7 +13,7 @@ from codehub.services.visits import Doors
 from codehub.signals.activity import RedisActivity
 from codehub.signals.connect import open_redis
 from codehub.signals.subscriptions import Told, subscribe
-from codehub.together import together
+from codehub.together import ended, finished, together
 from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.gate import Gate, Pace
@@ -84,10 +83,10 @@ async def serve_public(
                 )
                 group.create_task(_until_it_fails(behind))
         finally:
-            await reporter.report()
-            behind.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({behind})
+            try:
+                await finished(asyncio.create_task(reporter.report()))
+            finally:
+                await ended([behind])
 
 
 async def _until_it_fails(task: "asyncio.Task[None]") -> None:
