@@ -35,7 +35,8 @@ class CountedDoors(Doors):
 
     is_away = False
     silence: asyncio.Event | None = None
-    asked = 0
+    seen_and_kept: asyncio.Event | None = None  # until when an answer is on its way
+    asked = kept = 0
 
     async def opened(self, asked: Sequence[Door]) -> Mapping[Door, Opened]:
         self.asked += 1
@@ -43,7 +44,11 @@ class CountedDoors(Doors):
             raise Unavailable("The database is away.")
         if self.silence is not None:
             await self.silence.wait()
-        return await super().opened(asked)
+        found = await super().opened(asked)
+        if self.seen_and_kept is not None:
+            self.kept += 1
+            await self.seen_and_kept.wait()
+        return found
 
 
 @dataclass(eq=False)

@@ -264,6 +264,29 @@ async def test_an_event_is_enough(database: str, redis: Redis, owner: Connection
         await eventually_async(lambda: _true(socket.ended == 1), "it ends")
 
 
+async def test_what_is_heard_while_somebody_new_is_looked_up_is_not_missed(
+    database: str, redis: Redis, owner: Connection, pool: Pool
+) -> None:
+    async with gate_over(database, redis, owner, pool, Pace(check_seconds=3600)) as scene:
+        ada = await add_person(pool)
+        workspace, other = await scene.running(ada, "10.0.0.1:80"), await scene.running(ada, "10.0.0.2:80")
+        headers = await session_headers(pool, ada)
+        await eventually_async(lambda: _true(not scene.gate.status.is_deaf), "Redis is heard")
+        known = await scene.goes_in(request(f"/w/{other}/", headers))
+        asked = request(f"/w/{workspace}/", headers)
+        seen = scene.doors.seen_and_kept = asyncio.Event()
+        coming = asyncio.create_task(scene.goes_in(asked))
+        await eventually_async(lambda: _true(scene.doors.kept == 1), "the database has answered")
+        await change(owner, workspace, phase="STANDBY", endpoint=None)
+        for each in (workspace, other):
+            await redis.publish(f"{SSE}{ada.id}", json.dumps({"id": str(each)}))
+        await eventually_async(lambda: _true(known.good_until < 0), "both are heard")
+        scene.doors.seen_and_kept = None
+        seen.set()
+        await coming
+        await eventually_async(lambda: _true(not scene.gate.visitors.of(workspace)), "it is looked at again")
+
+
 async def test_a_restart_is_another_instance(scene: Scene, ada: Person) -> None:
     workspace = await scene.running(ada)
     asked = request(f"/w/{workspace}/", await session_headers(scene.pool, ada))

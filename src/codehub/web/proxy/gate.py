@@ -10,9 +10,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 from uuid import UUID
@@ -66,6 +66,14 @@ class GateStatus:
     is_deaf: bool = True  # Redis is not heard: what changes is found by looking again
 
 
+@dataclass(slots=True, eq=False)
+class _Look:
+    """A statement that is under way."""
+
+    asked_at: float
+    heard: set[WorkspaceId] = field(default_factory=set)  # what was heard of since: its answer may be older
+
+
 class Gate:
     """One for each process that has the public port. Implements ports.Gate."""
 
@@ -88,6 +96,7 @@ class Gate:
         self._seen: dict[tuple[object, ...], Visitor] = {}
         self._asked: dict[Knock, asyncio.Future[bool]] = {}
         self._suspects: set[Knock] = set()
+        self._looks: set[_Look] = set()
         self._something = asyncio.Event()
         self._troubles: dict[str, str] = {}
 
@@ -188,16 +197,21 @@ class Gate:
         """In one statement; whether it was answered."""
         if not knocks:
             return True
-        asked_at = time.monotonic()
+        look = _Look(time.monotonic())
+        self._looks.add(look)
         self.status.statements += 1
         try:
             found = await self._doors.opened(list({knock.door for knock in knocks}))
         except Exception as error:  # noqa: BLE001 - not knowing opens nothing, and must not end this loop
             self._trouble("who may enter cannot be looked up", error)
             return False
+        finally:
+            self._looks.discard(look)
         self._well("who may enter cannot be looked up")
         for knock in knocks:
-            self.visitors.settle(knock, found.get(knock.door), asked_at, is_new=knock in self._asked)
+            self.visitors.settle(knock, found.get(knock.door), look.asked_at, is_new=knock in self._asked)
+        for workspace in look.heard.intersection(knock.door.to.workspace for knock in knocks):
+            self._suspect(workspace)  # for whoever was let in only now
         return True
 
     async def _touch(self) -> None:
@@ -221,15 +235,21 @@ class Gate:
                     async for told in heard:
                         self.status.is_deaf = False
                         self._well("Redis is not heard")
-                        for workspace in self.visitors.workspaces() if told is None else [told.workspace_id]:
+                        for workspace in self._all() if told is None else [told.workspace_id]:
                             self._suspect(workspace)
             except Exception as error:  # noqa: BLE001 - Redis only carries hints
                 self._trouble("Redis is not heard", error)
             self.status.is_deaf = True
             await asyncio.sleep(self.pace.again_seconds)
 
+    def _all(self) -> Iterable[WorkspaceId]:
+        """Which somebody is in, or asks for."""
+        return {*self.visitors.workspaces(), *(knock.door.to.workspace for knock in self._asked)}
+
     def _suspect(self, workspace: WorkspaceId) -> None:
         """Something may have changed: who is inside is looked at now, and asked for before they go on."""
+        for look in self._looks:
+            look.heard.add(workspace)
         for visitor in self.visitors.of(workspace):
             visitor.suspect(time.monotonic())
             self._suspects.add(visitor.knock)
