@@ -2,7 +2,8 @@
 #   make up      set up, start CodeHub on this machine and print its URL
 #   make test    set up and run every test this machine can run
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
-#   make test-compose   compose.yaml for real, under load, each part killed in turn (root, Debian); KILLS=20 of the leader
+#   make test-compose   compose.yaml for real, under load, each part killed in turn (root, Debian); KILLS=20 of the leader,
+#                     QUICK=1 only starts it, looks what is closed, and works in one workspace
 #   make docker-lab   a real Docker engine with the test images, for `make test`
 #   make ide-lab   JupyterLab and code-server for the tests in a browser (minutes, once)
 #   make test-k8s     a real Kubernetes cluster (root, Debian): brought up, tested, taken down; KEEP=1 leaves it up,
@@ -92,7 +93,7 @@ test-k8s: setup
 
 # Ten minutes; what users notice is counted: tests/compose/__main__.py
 test-compose: setup
-	@KILLS="$(KILLS)" $(BIN)/python -m tests.compose
+	@KILLS="$(KILLS)" QUICK="$(QUICK)" $(BIN)/python -m tests.compose
 
 test-simulation: setup
 	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation

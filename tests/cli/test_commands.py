@@ -5,10 +5,13 @@ import subprocess
 import sys
 
 import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Identifier
 
 from codehub import __version__
 from codehub.db.migrate import newest_version
 from tests.cli.codehub import environment
+from tests.support import Databases
 
 
 def output_of(*arguments: str, **settings: str) -> str:
@@ -45,3 +48,28 @@ def test_migrate_brings_a_database_up_to_date_and_can_be_repeated(empty_database
         assert said == f"The database is at schema version {newest_version()}.\n"
     with psycopg.connect(empty_database) as conn:
         assert conn.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
+
+
+def test_migrate_makes_the_logins_that_it_is_given(databases: Databases, empty_database: str) -> None:
+    names = {part: f"{databases.prefix}_{part}" for part in ("api", "proxy")}
+    urls = {part: make_conninfo(empty_database, user=name, password=name) for part, name in names.items()}
+    try:
+        for _ in range(2):
+            output_of(
+                "migrate",
+                DATABASE_URL=empty_database,
+                API_DATABASE_URL=urls["api"],
+                PROXY_DATABASE_URL=urls["proxy"],
+            )
+        for part, url in urls.items():
+            with psycopg.connect(url, autocommit=True) as conn:
+                conn.execute(f"SET ROLE codehub_{part}".encode())
+        with psycopg.connect(empty_database) as conn:
+            assert conn.execute(
+                "SELECT has_database_privilege('public', current_database(), 'CONNECT')"
+            ).fetchone() == (False,), "it is a grant to the logins that lets them in"
+    finally:
+        with psycopg.connect(empty_database, autocommit=True) as conn:
+            for name in names.values():
+                conn.execute(SQL("DROP OWNED BY {}").format(Identifier(name)))
+                conn.execute(SQL("DROP ROLE {}").format(Identifier(name)))

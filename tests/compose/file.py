@@ -19,6 +19,14 @@ def services(**variables: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+def files_of(service: Mapping[str, Any]) -> dict[str, str]:
+    """Which secret each file in /run/secrets of a service is."""
+    found: dict[str, str] = {}
+    for one in service.get("secrets", ()):
+        found |= {one["target"]: one["source"]} if isinstance(one, dict) else {one: one}
+    return found
+
+
 def secrets() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = _read({"DOCKER_GID": "999"})["secrets"]
     return found

@@ -36,9 +36,8 @@ class Stack:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.environment['CODEHUB_PORT']}"
 
-    @property
-    def database_url(self) -> str:
-        return self.secret("DATABASE_URL").replace("@postgres:", f"@{self.environment['CODEHUB_NET']}.10:")
+    def database_url(self, login: str = "DATABASE_URL") -> str:
+        return self.secret(login).replace("@postgres:", f"@{self.environment['CODEHUB_NET']}.10:")
 
     @property
     def redis_url(self) -> str:
@@ -51,11 +50,16 @@ class Stack:
         """One command of Docker Compose."""
         return _said([*self.compose, "--project-name", self.project, *words], self.environment)
 
+    def docker(self, *words: str) -> str:
+        """One command of its engine."""
+        return _said(["docker", *words], self.environment)
+
     def container(self, service: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = json.loads(
-            _said(["docker", "inspect", f"{self.project}-{service}-1"], self.environment)
-        )
+        found: list[dict[str, Any]] = json.loads(self.docker("inspect", f"{self.project}-{service}-1"))
         return found[0]
+
+    def address(self, service: str, network: str) -> str:
+        return str(self.container(service)["NetworkSettings"]["Networks"][f"{self.project}_{network}"]["IPAddress"])
 
     def pid(self, service: str) -> int:
         return int(self.container(service)["State"]["Pid"])
@@ -115,11 +119,20 @@ def stack(folder: Path) -> Iterator[Stack]:
     compose = (*told["CODEHUB_TEST_COMPOSE"].split(), "--file", str(file.FILE), "--env-file", os.devnull)
     up = Stack(installation, compose, environment, folder / "secrets")
     try:
-        up.run("up", "--detach", "--wait", "--wait-timeout", "240")
+        _started(up)
         yield up
     finally:
         up.run("down", "--volumes", "--timeout", "10")
         lab.sweep(lab.options(installation))
+
+
+def _started(up: Stack) -> None:
+    try:
+        up.run("up", "--detach", "--wait", "--wait-timeout", "240")
+    except AssertionError as error:
+        error.add_note(up.run("ps", "--all"))
+        error.add_note(up.run("logs", "--no-color", "--tail", "12"))
+        raise
 
 
 def _said(command: list[str], environment: Mapping[str, str], seconds: float = COMMAND_SECONDS) -> str:

@@ -45,9 +45,9 @@ def test_each_part_is_a_command_with_settings_that_exist(
     assert set(service["environment"]) <= set(setting_names())
     mounted = tmp_path / "secrets"
     mounted.mkdir()
-    for secret in service["secrets"]:
-        assert secret in setting_names()
-        (mounted / secret).write_bytes((secrets / secret).read_bytes())
+    for setting, secret in file.files_of(service).items():
+        assert setting in setting_names()
+        (mounted / setting).write_bytes((secrets / secret).read_bytes())
     for setting in setting_names():
         monkeypatch.delenv(setting, raising=False)
     for setting, value in service["environment"].items():
@@ -56,13 +56,46 @@ def test_each_part_is_a_command_with_settings_that_exist(
     settings = Settings.load()
     assert settings.database.url is not None
     assert settings.backends.enabled == ("docker",)
+    stops_within = settings.server.drain_delay + max(settings.server.drain_requests, settings.server.drain_websockets)
+    assert stops_within < float(service["stop_grace_period"].removesuffix("s"))
+    if "network_mode" in service:
+        assert "CODEHUB_HEALTH_HOST" in service["environment"], "codehub.env must not open it"
+        assert settings.server.health_host == "127.0.0.1"
+    if name.startswith("api"):
+        assert settings.server.drain_delay > 0, "proxies have connections to it open"
+
+
+def test_each_part_has_a_login_of_its_own_and_only_who_migrates_and_backs_up_is_the_owner() -> None:
+    owner = {"migrate", "coordinator-1", "coordinator-2"}
+    for name in OURS:
+        login = "DATABASE_URL" if name in owner else f"{name.partition('-')[0].upper()}_DATABASE_URL"
+        assert file.files_of(file.services()[name])["DATABASE_URL"] == login, name
+        assert "DATABASE_URL" not in file.files_of(file.services()[name]).values() or name in owner
+    assert set(file.files_of(file.services()["migrate"])) == {"DATABASE_URL", "API_DATABASE_URL", "PROXY_DATABASE_URL"}
+
+
+def test_what_asks_for_no_key_listens_on_its_own_loopback() -> None:
+    s3, bucket = (file.services()[name] for name in ("s3", "bucket"))
+    assert {"-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3.port.iceberg=0", "-s3.port.lance=0"} <= set(s3["command"])
+    assert bucket["network_mode"] == "service:s3"
+
+
+@pytest.mark.parametrize("image", ["postgres:17", "postgres:18"])
+def test_the_database_is_in_the_volume_whatever_its_version(image: str) -> None:
+    postgres = file.services(POSTGRES_IMAGE=image)["postgres"]
+    assert postgres["image"] == image
+    (volume,) = [one for one in postgres["volumes"] if one.startswith("postgres:")]
+    place = Path(volume.split(":")[1])
+    data = Path(postgres["environment"]["PGDATA"])
+    assert data.is_relative_to(place)
+    assert data != place / "data", "where images before 18 put a volume of their own"
 
 
 def test_only_coordinators_reach_the_engine_and_the_archives_keys() -> None:
     for name, service in file.services().items():
         is_coordinator = name.startswith("coordinator")
         assert any(SOCKET in volume for volume in service.get("volumes", ())) == is_coordinator, name
-        assert ("S3_SECRET_ACCESS_KEY" in service.get("secrets", ())) == is_coordinator, name
+        assert ("S3_SECRET_ACCESS_KEY" in file.files_of(service)) == is_coordinator, name
         assert ("group_add" in service) == is_coordinator, name
 
 
@@ -85,7 +118,7 @@ def test_secrets_are_files_and_in_no_environment(secrets: Path) -> None:
     drawn = [path.read_text() for path in secrets.iterdir() if path.name.endswith(("password", "PASSWORD", "KEY"))]
     assert len(set(drawn)) == len(drawn) == 4
     assert not any(word in file.FILE.read_text() for word in drawn)
-    used = {secret for service in file.services().values() for secret in service.get("secrets", ())}
+    used = {secret for service in file.services().values() for secret in file.files_of(service).values()}
     assert used == set(file.secrets())
 
 

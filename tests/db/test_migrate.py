@@ -103,6 +103,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0013": _visits_too,
     "0014": _samples_too,
     "0015": _samples_too,
+    "0016": _samples_too,
 }
 
 

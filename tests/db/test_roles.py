@@ -51,8 +51,8 @@ TABLES = {
     "visits": {Role.API: "SID", Role.CONTROLLER: "", Role.PROXY: ""},
     "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
     "samples": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
-    "schema_floor": {Role.API: "", Role.CONTROLLER: "", Role.PROXY: ""},
-    "alembic_version": {Role.API: "", Role.CONTROLLER: "", Role.PROXY: ""},
+    "schema_floor": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
+    "alembic_version": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
 }
 
 

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from codehub.client import Client
+from tests.compose import closed
 from tests.deploy.cluster import PARTS, installed
 from tests.lab.k8s import lab
 from tests.support import again_and_again, eventually
@@ -28,6 +29,8 @@ def test_a_trial_from_the_installation_to_the_upgrade(tmp_path: Path) -> None:
         names = [pod["metadata"]["name"] for pod in here.pods()]
         for part in PARTS:
             assert sum(name.startswith(part) for name in names) == 2, names
+        (store,) = [pod for pod in here.pods() if pod["metadata"]["name"].startswith("s3-")]
+        assert not closed.ports_of(store["status"]["podIP"]), "it asks nobody for a key there"
         client.login("admin", here.password)
         made = client.create_workspace("w", desired_state="RUNNING")
 

@@ -16,6 +16,12 @@ from tests.deploy.manifests import KUBERNETES, OVERLAYS, ROOT, Body, containers,
 
 OURS = "codehub"  # the value of app.kubernetes.io/name
 COMMANDS = {each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands}
+LOGINS = {
+    "migrate": "DATABASE_URL",
+    "api": "API_DATABASE_URL",
+    "proxy": "PROXY_DATABASE_URL",
+    "coordinator": "DATABASE_URL",
+}
 SERVED = {"api": "http", "proxy": "http", "coordinator": "health"}
 
 PODS = [
@@ -50,7 +56,7 @@ def test_a_pod_has_nothing_that_it_does_not_need(labels: Body, spec: Body) -> No
         assert set(container["resources"]["limits"]) == {"memory"}
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
     for volume in spec["volumes"]:
-        assert set(volume) - {"name"} <= {"emptyDir", "secret"}
+        assert set(volume) - {"name"} <= {"emptyDir", "secret", "projected"}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -78,20 +84,46 @@ def test_it_stops_within_its_time(labels: Body, spec: Body) -> None:
     assert float(given.get("CODEHUB_DRAIN_DELAY", 0)) + longest < spec["terminationGracePeriodSeconds"]
 
 
+def secrets_of(spec: Body, container: Body) -> dict[str, Body]:
+    """What each file of a container's secrets is: the key, and whether it may be missing."""
+    found: dict[str, Body] = {}
+    places = {mount["name"] for mount in container["volumeMounts"]}
+    for volume in (each for each in spec["volumes"] if each["name"] in places):
+        sources = [each["secret"] for each in volume.get("projected", {}).get("sources", [])]
+        for source in [*sources, *([volume["secret"]] if "secret" in volume else [])]:
+            assert source.get("name", source.get("secretName")) == "codehub"
+            optional = {"optional": source.get("optional", False)}
+            found |= {item["path"]: {"key": item["key"], **optional} for item in source["items"]}
+    return found
+
+
 @pytest.mark.parametrize(("labels", "spec"), PODS)
-def test_secrets_are_files_and_each_pod_has_its_own(labels: Body, spec: Body) -> None:
+def test_secrets_are_files_and_each_container_has_its_own(labels: Body, spec: Body) -> None:
     """What the Secret is made of in a trial is drawn by the program that draws it for Docker Compose."""
     drawn = re.findall(r"^keep (\S+) ", (ROOT / "deploy" / "compose" / "prepare").read_text(), re.MULTILINE)
-    (secret,) = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
-    assert secret["secretName"] == "codehub"
-    keys = [item["key"] for item in secret["items"]]
-    assert [item["path"] for item in secret["items"]] == keys
-    assert set(keys) <= set(drawn)
-    if labels["app.kubernetes.io/name"] == OURS:
-        assert set(keys) <= set(setting_names())
-        assert any(key.startswith("S3_") for key in keys) == (component(labels) == "coordinator")
     for container in containers(spec):
+        files = secrets_of(spec, container)
+        assert {each["key"] for each in files.values()} <= set(drawn)
+        if labels["app.kubernetes.io/name"] == OURS:
+            assert set(files) <= set(setting_names())
+            assert any(name.startswith("S3_") for name in files) == (component(labels) == "coordinator")
+            assert files["DATABASE_URL"]["key"] == LOGINS[container["name"]]
+            assert [name for name, each in files.items() if each["optional"]] == (
+                ["OIDC_CLIENT_SECRET"] if container["name"] == "api" else []
+            )
         assert not [each for each in container.get("env", []) if "valueFrom" in each]
+
+
+def test_the_logins_are_made_before_an_api_starts() -> None:
+    (spec,) = [spec for _, labels, spec in templates(written("external")) if component(labels) == "api"]
+    (migrate,) = spec["initContainers"]
+    assert set(secrets_of(spec, migrate)) == {"DATABASE_URL", "API_DATABASE_URL", "PROXY_DATABASE_URL"}
+
+
+def test_what_asks_for_no_key_listens_on_the_store_s_own_loopback() -> None:
+    (spec,) = [spec for name, _, spec in templates(written("trial")) if name == "s3"]
+    asked = {"-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3.port.iceberg=0", "-s3.port.lance=0"}
+    assert asked <= set(spec["containers"][0]["args"])
 
 
 def test_there_is_one_image_and_every_command_exists() -> None:

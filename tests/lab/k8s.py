@@ -53,12 +53,14 @@ class Lab:
         }
         return KubernetesOptions(**(given | more))
 
-    def run(self, *words: str, given: str | None = None, check: bool = True, seconds: float = 120.0) -> str:
-        """What kubectl prints."""
+    def run(
+        self, *words: str, given: str | None = None, check: bool = True, errors: bool = False, seconds: float = 120.0
+    ) -> str:
+        """What kubectl prints; `errors`: also of what went wrong."""
         command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *words]
         done = subprocess.run(command, check=False, capture_output=True, text=True, input=given, timeout=seconds)
         assert not check or done.returncode == 0, done.stderr
-        return done.stdout
+        return done.stdout + (done.stderr if errors else "")
 
     def get(self, namespace: str, kind: str, name: str = "") -> Any:
         """An object, or None; without a name all of them."""

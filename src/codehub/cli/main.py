@@ -111,11 +111,14 @@ def proxy_command() -> None:
 def migrate() -> None:
     """Bring the database up to this version's schema.
 
-    It is the one that DATABASE_URL names; `codehub up` does this by itself.
+    It is the one that DATABASE_URL names; `codehub up` does this by itself. Logins that API_DATABASE_URL and
+    PROXY_DATABASE_URL name are made, each with its part's rights alone.
     """
     from codehub import logs
     from codehub.config import Settings
+    from codehub.db import logins
     from codehub.db import migrate as migrations
+    from codehub.db.pool import Role
 
     settings = Settings.load()
     logs.configure(settings.log)
@@ -123,6 +126,9 @@ def migrate() -> None:
         raise StartError("DATABASE_URL is not set.", "Set it; the embedded database is migrated by `codehub up`.")
     url = settings.database.url.get_secret_value()
     migrations.upgrade(url)
+    for given, role in ((settings.database.api_url, Role.API), (settings.database.proxy_url, Role.PROXY)):
+        if given is not None:
+            logins.ensure(url, given.get_secret_value(), role)
     typer.echo(f"The database is at schema version {migrations.newest_version()}.")
 
 

@@ -112,6 +112,17 @@ class DatabaseConfig(Group):
         validation_alias="DATABASE_URL",
         description="PostgreSQL to use, as `postgresql://user:password@host/database`. Default: an embedded one.",
     )
+    api_url: SecretStr | None = Field(
+        None,
+        validation_alias="API_DATABASE_URL",
+        description="The same database with another user: the login that `codehub api` is to have as its "
+        "`DATABASE_URL`. `codehub migrate` makes it, a member of the role `codehub_api` alone. Default: none.",
+    )
+    proxy_url: SecretStr | None = Field(
+        None,
+        validation_alias="PROXY_DATABASE_URL",
+        description="The same for `codehub proxy` and the role `codehub_proxy`. Default: none.",
+    )
     pool_size: int = Field(
         10, ge=1, le=80, validation_alias="DATABASE_POOL_SIZE", description="Most connections of one process."
     )
