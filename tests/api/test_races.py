@@ -5,18 +5,22 @@ import random
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import httpx
 import pytest
 
+from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Connection, Pool, Role, connection, open_pool
 from codehub.db.wishes import finish_deletions
-from codehub.errors import Conflict, OverLimit
+from codehub.errors import Conflict, NotFound, OverLimit
 from codehub.model.workspace import Desired, RecoverFrom, WorkspaceId
 from codehub.services import expiry
 from codehub.services.workspaces import changing, creating, deleting, recovering
 from codehub.services.workspaces.changing import Changes
 from codehub.services.workspaces.creating import Blueprint
+from codehub.services.workspaces.deciding import Verb, carry_out
+from codehub.services.workspaces.showing import Encoded
 from codehub.services.workspaces.terms import Terms
 from tests.api.caller import Caller, error
 from tests.db.support import change, read
@@ -46,6 +50,57 @@ async def test_of_fifty_starts_at_once_exactly_two_are_accepted(ada: Caller, bob
         if answer.status_code == 429:
             assert error(answer) == (429, "over_limit")
             assert {each["id"] for each in answer.json()["error"]["details"]["running"]} <= running
+
+
+async def test_a_hundred_starts_at_once_share_few_transactions(
+    pool: Pool, terms: Terms, ada: Caller, owner: Connection
+) -> None:
+    roomy = replace(terms, quota=replace(terms.quota, per_user=100, total=100))
+    ids = [await ada.has(owner, "STANDBY") for _ in range(100)]
+    starts = (changing.request_state(pool, roomy, ada.person.actor, each, Desired.RUNNING) for each in ids)
+    assert [shown.id for shown in await asyncio.gather(*starts)] == ids
+    count = (
+        "SELECT count(DISTINCT xmin::text), count(*) FROM workspaces WHERE id = ANY(%s) AND desired_state = 'RUNNING'"
+    )
+    row = await (await owner.execute(count, [ids])).fetchone()
+    assert row is not None
+    transactions, started = row
+    assert started == 100
+    assert transactions <= 10
+    audited = await (
+        await owner.execute("SELECT count(*) FROM audit_log WHERE workspace_id = ANY(%s)", [ids])
+    ).fetchone()
+    assert audited == (100,)
+
+
+async def test_what_is_wrong_with_one_of_many_costs_the_others_nothing(
+    pool: Pool, terms: Terms, ada: Caller, bob: Caller, owner: Connection
+) -> None:
+    """Not there, somebody else's, refused by the rules, broken: each asked for beside those that are well."""
+    roomy = replace(terms, quota=replace(terms.quota, per_user=40, total=100))
+    ids = [await ada.has(owner, "STANDBY") for _ in range(30)]
+    others, gone = await bob.has(owner, "STANDBY"), await ada.has(owner, "DELETED", deleted_at=datetime.now(UTC))
+
+    def start(identity: WorkspaceId) -> Awaitable[object]:
+        return changing.request_state(pool, roomy, ada.person.actor, identity, Desired.RUNNING)
+
+    def fall_over(was: ShownWorkspace, now: datetime) -> ShownWorkspace:
+        raise RuntimeError(f"{was} at {now}")
+
+    broken = Verb("workspace.update", fall_over, {})
+    wrong = [
+        start(others),
+        start(gone),
+        start(WorkspaceId(UUID(int=7))),
+        carry_out(pool, roomy, ada.person.actor, ids[0], broken),
+    ]
+    answers = await asyncio.gather(*map(start, ids[:15]), *wrong, *map(start, ids[15:]), return_exceptions=True)
+    found = [type(answer) for answer in answers]
+    assert found[15:19] == [NotFound, Conflict, NotFound, RuntimeError]
+    assert set(found[:15] + found[19:]) == {Encoded}
+    for identity in ids:
+        assert (await read(owner, identity)).wish.desired_state is Desired.RUNNING
+    assert (await read(owner, others)).wish.desired_state is Desired.STANDBY
 
 
 async def test_of_ways_to_run_one_more_all_count(ada: Caller, owner: Connection) -> None:

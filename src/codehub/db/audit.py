@@ -1,6 +1,7 @@
 """The audit log: who did what, when and from where. Rows are added and read, never changed; old ones are forgotten."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -22,22 +23,31 @@ WHERE id IN (SELECT id FROM audit_log WHERE at < now() - %s::interval ORDER BY a
 """
 
 
-async def insert(
-    conn: Connection,
-    *,
-    user: UserId | None,
-    kind: str,
-    action: str,
-    workspace: WorkspaceId | None,
-    address: str | None,
-    details: Mapping[str, object],
-) -> None:
-    plain = {name: str(value) if isinstance(value, UUID) else value for name, value in details.items()}
-    values = {
-        "user": user, "kind": kind, "action": action, "workspace": workspace, "address": address,
-        "details": Jsonb(storable(plain)),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line."""
+
+    user: UserId | None
+    kind: str
+    action: str
+    workspace: WorkspaceId | None
+    address: str | None
+    details: Mapping[str, object]
+
+
+async def insert(conn: Connection, entries: Sequence[Entry]) -> None:
+    """One round trip, however many they are."""
+    async with conn.pipeline():
+        for entry in entries:
+            await conn.execute(INSERT, _arguments(entry))
+
+
+def _arguments(entry: Entry) -> dict[str, object]:
+    plain = {name: str(value) if isinstance(value, UUID) else value for name, value in entry.details.items()}
+    return {
+        "user": entry.user, "kind": entry.kind, "action": entry.action, "workspace": entry.workspace,
+        "address": entry.address, "details": Jsonb(storable(plain)),
     }  # fmt: skip
-    await conn.execute(INSERT, values)
 
 
 async def prune(conn: Connection, older_than: timedelta, limit: int) -> int:

@@ -1,9 +1,12 @@
-"""Wishes of people, one row at a time: written only if nobody wrote the row since it was read.
+"""Wishes of people: a row is written only if nobody wrote it since it was read.
 
-One statement for all verbs: whatever the rules (model/wishes.py) made of the row is written together, or not at all.
+One statement for all verbs: whatever the rules (model/wishes.py) made of a row is written together, or not at all.
+Rows are written in the order of their ids, like in every bulk write, so that two of them cannot deadlock.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from psycopg.sql import SQL
 from psycopg.types.json import Jsonb
@@ -11,6 +14,7 @@ from psycopg.types.json import Jsonb
 from codehub.db.listing import STAMP, ShownWorkspace
 from codehub.db.pool import Connection
 from codehub.db.rows import recover_request_json, storable
+from codehub.model.workspace import WorkspaceId
 
 # A visit that a proxy reports meanwhile is a write too, and costs another attempt, not the visit.
 WRITE = SQL("""
@@ -24,10 +28,25 @@ RETURNING updated_at, {STAMP}
 """).format(STAMP=STAMP)
 
 
-async def write(conn: Connection, new: ShownWorkspace) -> ShownWorkspace | None:
-    """Write what people own of `new`, over the row that it was made from; None when that row has changed since."""
+async def write(conn: Connection, news: Sequence[ShownWorkspace]) -> dict[WorkspaceId, ShownWorkspace]:
+    """Write what people own of each, over the row that it was made from; those whose row has changed since are not.
+
+    One round trip, however many they are.
+    """
+    ordered = sorted(news, key=lambda new: new.workspace.id)
+    async with conn.pipeline():
+        cursors = [await conn.execute(WRITE, _arguments(new)) for new in ordered]
+    written = {}
+    for new, cursor in zip(ordered, cursors, strict=True):
+        row = await cursor.fetchone()
+        if row is not None:
+            written[new.workspace.id] = replace(new, updated_at=row[0], stamp=row[1])
+    return written
+
+
+def _arguments(new: ShownWorkspace) -> dict[str, Any]:
     wish = new.workspace.wish
-    arguments = {
+    return {
         "id": new.workspace.id,
         "stamp": new.stamp,
         "name": new.name,
@@ -44,5 +63,3 @@ async def write(conn: Connection, new: ShownWorkspace) -> ShownWorkspace | None:
         "accessed": wish.last_access_at,
         "asked_by": storable(wish.asked_by),
     }
-    row = await (await conn.execute(WRITE, arguments)).fetchone()
-    return None if row is None else replace(new, updated_at=row[0], stamp=row[1])

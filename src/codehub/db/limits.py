@@ -4,7 +4,7 @@ Counting and admitting one more must not be interleaved with another request doi
 the transaction that then writes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from psycopg.sql import SQL
@@ -51,6 +51,9 @@ SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*) FROM {COUNTED
 WHERE id IS DISTINCT FROM %(excluding)s::uuid
 """).format(COUNTED=_COUNTED)
 
+# Which of these count.
+COUNTED_OF = SQL("SELECT id FROM {COUNTED} WHERE id = ANY(%s)").format(COUNTED=_COUNTED)
+
 # idx_workspaces_owner; what is on its way to the trash still counts.
 COUNT_ALL = "SELECT count(*) FROM workspaces WHERE owner_user_id = %s AND deleted_at IS NULL"
 
@@ -92,6 +95,24 @@ async def count_running(conn: Connection, owner: UserId, excluding: WorkspaceId 
     row = await cursor.fetchone()
     assert row is not None
     return Usage(user=row[0], total=row[1])
+
+
+async def count_held(
+    conn: Connection, owners: Collection[UserId], ids: Collection[WorkspaceId]
+) -> tuple[dict[UserId, Usage], set[WorkspaceId]]:
+    """`hold_limits`, then what each of these and everybody uses, and which of `ids` are in that. One round trip."""
+    async with conn.pipeline():
+        await conn.execute(_HOLD, [int(AdvisoryLock.LIMITS)])
+        counts = {
+            owner: await conn.execute(COUNT_RUNNING, {"owner": owner, "excluding": None}) for owner in set(owners)
+        }
+        counted = await conn.execute(COUNTED_OF, [list(ids)])
+    usages = {}
+    for owner, cursor in counts.items():
+        row = await cursor.fetchone()
+        assert row is not None
+        usages[owner] = Usage(user=row[0], total=row[1])
+    return usages, {WorkspaceId(row[0]) for row in await counted.fetchall()}
 
 
 async def count_all(conn: Connection, owner: UserId) -> int:

@@ -124,6 +124,19 @@ async def by_ids(conn: Connection, ids: Sequence[WorkspaceId]) -> dict[Workspace
     return found
 
 
+async def by_ids_now(
+    conn: Connection, ids: Sequence[WorkspaceId]
+) -> tuple[datetime, dict[WorkspaceId, ShownWorkspace]]:
+    """These, and the database's time (clock.now), in one round trip. Raises for one that this version cannot read."""
+    async with conn.pipeline():
+        time = await conn.execute("SELECT now()")
+        rows = await conn.execute(BY_IDS, [list(ids)])
+    row = await time.fetchone()
+    assert row is not None
+    found = [_shown_of(each) for each in await rows.fetchall()]
+    return row[0], {shown.workspace.id: shown for shown in found}
+
+
 async def by_id(conn: Connection, identity: WorkspaceId) -> ShownWorkspace | None:
     row = await (await conn.execute(BY_ID, [identity])).fetchone()
     return None if row is None else _shown_of(row)

@@ -1,22 +1,28 @@
-"""Reads that many ask for at once are one read.
+"""Reads that many ask for at once are one read; writes that many ask for at once are one transaction.
 
 Whoever asks is answered by a statement that is sent after they asked, so nobody learns less than with a read of their
 own. What is asked while all `_MOST_AT_ONCE` reads are under way waits for the next one, which is for all of them. It is
 for what is quick: a slow question would have others wait for its answer.
+
+Writes are told apart: what one of them may not do costs the others nothing, and nobody hears of a success before it is
+committed. Should one of them break, each gets a transaction of its own.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from codehub.db.pool import Connection, Pool, read
-from codehub.errors import Unavailable
+from codehub.db.pool import Connection, Pool, connection, read
+from codehub.errors import ServiceError, Unavailable
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+W = TypeVar("W")
+Write = Callable[[Connection, Sequence[W]], Awaitable[Sequence[V | ServiceError]]]
 Work = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 _MOST_AT_ONCE = 2  # of one kind; more of them would be smaller
+_MOST_TOGETHER = 32  # writes: whoever else needs the same rows does not wait for long
 
 
 async def read_shared(pool: Pool, work: Work[K, V], key: K) -> V | None:
@@ -25,6 +31,17 @@ async def read_shared(pool: Pool, work: Work[K, V], key: K) -> V | None:
     if reads is None:
         reads = pool.shared[work] = SharedReads(pool, work)
     return await reads.ask(key)
+
+
+async def write_shared(pool: Pool, work: Write[W, V], wanted: W) -> V:
+    """What `work`, which does many in one transaction and has an outcome for each, did of this one.
+
+    Raises the ServiceError that is its outcome, or Unavailable.
+    """
+    writes: SharedWrites[W, V] | None = pool.shared.get(work)
+    if writes is None:
+        writes = pool.shared[work] = SharedWrites(pool, work)
+    return await writes.ask(wanted)
 
 
 class SharedReads(Generic[K, V]):
@@ -44,14 +61,7 @@ class SharedReads(Generic[K, V]):
             # It begins after everybody who asks in this turn of the loop.
             self._under_way.add(task := loop.create_task(self._read()))
             task.add_done_callback(self._under_way.discard)
-        seconds = self._pool.answer_seconds
-        if seconds is None:
-            return await answer
-        alarm = loop.call_later(seconds, _fail, answer, None)
-        try:
-            return await answer
-        finally:
-            alarm.cancel()
+        return await _in_time(answer, self._pool.answer_seconds)
 
     async def _read(self) -> None:
         while self._waiting:
@@ -68,6 +78,68 @@ class SharedReads(Generic[K, V]):
                 for answer in answers:
                     if not answer.done():
                         answer.set_result(value)
+
+
+class SharedWrites(Generic[W, V]):
+    """Everybody who wants one kind of change."""
+
+    def __init__(self, pool: Pool, work: Write[W, V]) -> None:
+        self._pool = pool
+        self._work = work
+        self._waiting: list[tuple[W, asyncio.Future[V]]] = []
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def ask(self, wanted: W) -> V:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[V] = loop.create_future()
+        self._waiting.append((wanted, answer))
+        if len(self._under_way) < _MOST_AT_ONCE:
+            self._under_way.add(task := loop.create_task(self._write()))
+            task.add_done_callback(self._under_way.discard)
+        return await _in_time(answer, self._pool.answer_seconds)
+
+    async def _write(self) -> None:
+        while self._waiting:
+            asked, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
+            asked = [(wanted, answer) for wanted, answer in asked if not answer.done()]  # the others have given up
+            try:
+                await self._do(asked)
+            except Exception as error:  # noqa: BLE001 - it is for whoever asked
+                for one in asked:
+                    if isinstance(error, Unavailable) or len(asked) == 1:
+                        _fail(one[1], error)
+                    else:
+                        await self._do_alone(one)
+
+    async def _do(self, asked: Sequence[tuple[W, asyncio.Future[V]]]) -> None:
+        if not asked:
+            return
+        async with connection(self._pool) as conn:
+            outcomes = await self._work(conn, [wanted for wanted, _ in asked])
+        for (_, answer), outcome in zip(asked, outcomes, strict=True):
+            if answer.done():
+                continue
+            if isinstance(outcome, ServiceError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+    async def _do_alone(self, one: tuple[W, asyncio.Future[V]]) -> None:
+        try:
+            await self._do([one])
+        except Exception as error:  # noqa: BLE001 - it is for whoever asked
+            _fail(one[1], error)
+
+
+async def _in_time(answer: "asyncio.Future[V]", seconds: float | None) -> V:
+    """Its result, or Unavailable."""
+    if seconds is None:
+        return await answer
+    alarm = asyncio.get_running_loop().call_later(seconds, _fail, answer, None)
+    try:
+        return await answer
+    finally:
+        alarm.cancel()
 
 
 def _all(asked: Mapping[K, list[asyncio.Future[V]]]) -> list[asyncio.Future[V]]:

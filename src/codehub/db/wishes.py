@@ -1,4 +1,4 @@
-"""What the service layer writes about many workspaces at once, and new ones; db/editing.py writes one.
+"""What the service layer writes about many workspaces at once, and new ones; db/editing.py what people want.
 
 Everything is compare-and-set on what it was decided from: where something changed meanwhile, nothing is done.
 """

@@ -3,6 +3,8 @@
 Details name things and never hold a secret.
 """
 
+from collections.abc import Sequence
+
 from codehub.db import audit
 from codehub.db.pool import Connection
 from codehub.model.workspace import WorkspaceId
@@ -13,8 +15,18 @@ async def record(
     conn: Connection, actor: Actor | None, action: str, workspace_id: WorkspaceId | None = None, **details: object
 ) -> None:
     """Write what `actor` (None: CodeHub itself) does, in the caller's transaction; `action` reads `thing.verb`."""
-    await audit.insert(
-        conn,
+    await record_all(conn, [entry_of(actor, action, workspace_id, **details)])
+
+
+async def record_all(conn: Connection, entries: Sequence[audit.Entry]) -> None:
+    """The same of many."""
+    await audit.insert(conn, entries)
+
+
+def entry_of(
+    actor: Actor | None, action: str, workspace_id: WorkspaceId | None = None, **details: object
+) -> audit.Entry:
+    return audit.Entry(
         user=actor.user_id if actor else None,
         kind=actor.kind.value if actor else "system",
         action=action,

@@ -1,9 +1,12 @@
 """Admitting one more workspace, or one more that runs: counted and written in one transaction, so limits are exact."""
 
-from codehub.db.limits import count_all, count_running, hold_limits, running_of
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from codehub.db.limits import count_all, count_held, hold_limits, running_of
 from codehub.db.pool import Connection
 from codehub.errors import OverLimit
-from codehub.model.limits import Quota, refusal
+from codehub.model.limits import Quota, Usage, refusal
 from codehub.model.workspace import UserId, WorkspaceId
 
 
@@ -14,13 +17,41 @@ async def admit_new(conn: Connection, owner: UserId, most: int) -> None:
         raise OverLimit(f"You have {most} workspaces, the most you may have.", "Delete one first.")
 
 
-async def admit(conn: Connection, owner: UserId, quota: Quota, excluding: WorkspaceId | None = None) -> None:
-    """Return if one more of `owner`'s may run, and let nobody else count until the caller's transaction has ended.
+async def admit(conn: Connection, owner: UserId, quota: Quota) -> None:
+    """Return if a new one of `owner`'s may run, and let nobody else count until the caller's transaction has ended.
 
     Else OverLimit, whose details name what the owner has running.
     """
-    await hold_limits(conn)
-    refused = refusal(await count_running(conn, owner, excluding), quota)
+    refused = (await Places.held(conn, [owner], [])).take(owner, None, quota)
     if refused is not None:
-        running = [{"id": str(each.id), "name": each.name} for each in await running_of(conn, owner)]
-        raise OverLimit(refused, details={"running": running})
+        raise await over_limit(conn, owner, refused)
+
+
+async def over_limit(conn: Connection, owner: UserId, refused: str) -> OverLimit:
+    running = [{"id": str(each.id), "name": each.name} for each in await running_of(conn, owner)]
+    return OverLimit(refused, details={"running": running})
+
+
+@dataclass(slots=True)
+class Places:
+    """What is taken, and what of the rest is given to those who ask in one transaction."""
+
+    usages: dict[UserId, Usage]
+    counted: set[WorkspaceId]
+    given: list[UserId] = field(default_factory=list)
+
+    @classmethod
+    async def held(cls, conn: Connection, owners: Collection[UserId], ids: Collection[WorkspaceId]) -> "Places":
+        """For these owners' workspaces; nobody else counts until the caller's transaction has ended."""
+        usages, counted = await count_held(conn, owners, ids)
+        return cls(usages, counted)
+
+    def take(self, owner: UserId, workspace: WorkspaceId | None, quota: Quota) -> str | None:
+        """One more of `owner`'s; or why not. One that is counted already takes no other place."""
+        own = 1 if workspace in self.counted else 0
+        usage = self.usages[owner]
+        left = Usage(user=usage.user + self.given.count(owner) - own, total=usage.total + len(self.given) - own)
+        refused = refusal(left, quota)
+        if refused is None and not own:
+            self.given.append(owner)
+        return refused
