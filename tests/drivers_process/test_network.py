@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import os
 import shutil
+import signal
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -13,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from codehub.drivers.process import Options
+from codehub.drivers.process.identity import proc
 from codehub.drivers.process.inside import egress
-from tests.drivers_process.processes import living_of
+from tests.drivers_process.processes import living_of, sandboxed_record_of
 from tests.drivers_process.world import Workspace, World
-from tests.support import missing, short_folder
+from tests.support import eventually, missing, short_folder
 
 
 class Everything(egress.Policy):
@@ -156,15 +158,40 @@ async def test_the_way_out_goes_with_its_workspace(world: World) -> None:
     assert not list((world.root / "sockets").glob(f"{record.mark}*"))
 
 
+async def test_a_way_out_that_nobody_has_used_has_no_rights_and_ends_when_its_workspace_does(world: World) -> None:
+    workspace = await world.start()
+    (pid,) = filter(_is_way_out, workspace.processes())
+    status = _status(pid)
+    assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0 or os.geteuid() != 0
+    assert status["NoNewPrivs"] == "1"
+    if os.geteuid() == 0:
+        assert set(status["Uid"].split()) == {str(workspace.home.stat().st_uid)}
+    assert _sockets(pid) == 2, "it listens, and the workspace holds its leash"
+    folder = world.root / f"instances/ws-{workspace.id}"
+    os.kill(sandboxed_record_of(folder).pids[1], signal.SIGKILL)  # whatever ends it, and without our help
+    eventually(lambda: proc(pid) is None, "the end of the way out")
+    await world.driver.instances.remove(workspace.id)
+
+
+async def test_two_workspaces_have_two_ways_out(allowing: World, port: int) -> None:
+    first, second = await allowing.start(), await allowing.start()
+    ways = [set(filter(_is_way_out, each.processes())) for each in (first, second)]
+    assert ways[0]
+    assert ways[1]
+    assert not ways[0] & ways[1]
+    await allowing.driver.instances.remove(first.id)
+    assert second.run(f"curl -sS -m 20 --noproxy '' http://127.0.0.1:{port}/there 2>&1") == "reached /there None"
+
+
 def test_the_way_out_sees_no_files_and_has_no_rights(workspace: Workspace, world: World) -> None:
+    workspace.run("curl -sS -m 20 --noproxy '' http://127.0.0.1:9/ 2>&1")  # it is made when it is needed
     (pid,) = [pid for pid in workspace.processes() if _command(pid).startswith(str(world.driver._machine.python))
               and _is_way_out(pid)]  # fmt: skip
     mounts = Path(f"/proc/{pid}/mountinfo").read_text()
     for name in ("homes", "instances", "jobs", "sockets"):
         assert str(world.root / name) not in mounts
     assert "/home/coder" not in mounts
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines}
+    status = _status(pid)
     assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
     assert status["NoNewPrivs"] == "1"
     if os.geteuid() == 0:
@@ -183,8 +210,17 @@ async def test_without_a_network_there_is_no_way_out() -> None:
 
 
 def _is_way_out(pid: int) -> bool:
-    """Waiting for work by its name; at work by a descriptor of the script, whatever became of the file."""
-    return any(word in _command(pid) for word in ("egress.py", "--leash"))
+    """Waiting for work it is a fork of the launcher."""
+    return any(word in _command(pid) for word in ("launch.py", "--leash"))
+
+
+def _sockets(pid: int) -> int:
+    return sum(str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {line.partition(":")[0]: line.partition(":")[2].strip() for line in lines}
 
 
 def _command(pid: int) -> str:

@@ -49,14 +49,18 @@ class Cgroups:
         """The group with its limits; returns the file that a process joins it by."""
         group = self.parent / name
         for _ in range(_TRIES):  # another process may just be removing the parent, which was empty
-            with suppress(FileNotFoundError):
-                self.parent.mkdir(exist_ok=True)
+            try:
                 group.mkdir(exist_ok=True)
                 break
-        _enable(self.parent)
-        for file, value in limits(resources).items():
-            if (group / file).exists():
-                (group / file).write_text(value)
+            except FileNotFoundError:
+                self.parent.mkdir(exist_ok=True)
+                _enable(self.parent)
+        wanted = limits(resources)
+        if not all((group / file).exists() for file in wanted):  # somebody has just made the parent
+            _enable(self.parent)
+        for file, value in wanted.items():
+            with suppress(FileNotFoundError):  # a controller that this machine does not have
+                _write(group / file, value)
         return group / "cgroup.procs"
 
     def kill(self, name: str) -> None:
@@ -105,6 +109,15 @@ def _enable(folder: Path) -> None:
     for controller in set(_words(folder / "cgroup.controllers")) & set(_CONTROLLERS):
         with suppress(OSError):  # a group that has processes of its own cannot (but the very top one)
             (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _write(path: Path, value: str) -> None:
+    """A file of the kernel's: one that is not there must not be made."""
+    descriptor = os.open(path, os.O_WRONLY)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _words(path: Path) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
+_STAT_BYTES = 4096
 
 
 @functools.cache
@@ -53,12 +54,18 @@ class Identity:
 
 def proc(pid: int) -> Proc | None:
     try:
-        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)  # a Path would cost more than the reading
     except (FileNotFoundError, ProcessLookupError):
         return None
+    try:
+        stat = os.read(descriptor, _STAT_BYTES)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(descriptor)
     # The program's name, in parentheses, may itself hold spaces and parentheses.
-    fields = stat.rpartition(")")[2].split()
-    return Proc(pid, int(fields[1]), int(fields[19]), fields[0] in ("Z", "X"))
+    fields = stat.rpartition(b")")[2].split()
+    return Proc(pid, int(fields[1]), int(fields[19]), fields[0] in (b"Z", b"X"))
 
 
 def everything() -> Iterator[Proc]:

@@ -17,6 +17,7 @@ from codehub.drivers.process import network
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.layout import Layout, new_token, parse_id, remove_tree, write_json
 from codehub.drivers.process.machine import INSIDE, Launch, Machine
+from codehub.drivers.process.notes import READY, RECORD, Notes
 from codehub.drivers.process.programs import Program, program_of
 from codehub.drivers.process.readiness import answers
 from codehub.drivers.process.records import Record, tail, trim_log
@@ -28,8 +29,6 @@ from codehub.model.names import instance_name
 from codehub.model.observation import InstanceSeen, Life
 from codehub.model.workspace import WorkspaceId
 
-_RECORD = "instance.json"
-_READY = "ready"
 _IDE = "ide"
 _PORTS = "ports"
 _PROBE_SECONDS = 2.0
@@ -49,11 +48,14 @@ class Instances:
         self._allowed = allowed
         self._ides = ides
         self._run = threads.run
+        self._notes = Notes(machine.layout)
+        self._starting: set[WorkspaceId] = set()
 
     async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
-        records = await self._run(self._list)
-        seen = await asyncio.gather(*(self._seen(record, alive=alive) for record, alive in records.values()))
-        return dict(zip(records, seen, strict=True))
+        """A listing waits for nobody who is getting ready: whoever starts it does that."""
+        found, unsure = await self._run(self._list)
+        seen = await asyncio.gather(*(self._seen(record, alive=True) for record in unsure.values()))
+        return {**found, **dict(zip(unsure, seen, strict=True))}
 
     async def look(self, workspace_id: WorkspaceId) -> InstanceSeen:
         record, alive = await self._run(self._look, workspace_id)
@@ -62,8 +64,11 @@ class Instances:
     async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
         ide = self._allowed.find(spec.image_ref)
         program = program_of(ide, workspace_id, self._ides, self._machine.python)
-        record = await self._run(self._ensure, workspace_id, spec, program)
-        await self._wait_until_ready(record)
+        self._starting.add(workspace_id)
+        try:
+            await self._wait_until_ready(await self._run(self._ensure, workspace_id, spec, program))
+        finally:
+            self._starting.discard(workspace_id)
 
     async def remove(self, workspace_id: WorkspaceId) -> None:
         await self._run(self._remove, workspace_id)
@@ -77,41 +82,47 @@ class Instances:
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    def _list(self) -> dict[WorkspaceId, tuple[Record, bool]]:
-        found = {}
-        for name in self._layout.list(self._layout.instances):
-            workspace_id = parse_id(name, "ws-")
-            record = Record.read(self._layout.instances / name, _RECORD) if workspace_id else None
-            if workspace_id is not None and record is not None:
-                trim_log(record.folder / "log")
-                found[WorkspaceId(workspace_id)] = (record, record.tree().is_alive())
-        return found
+    def _list(self) -> tuple[dict[WorkspaceId, InstanceSeen], dict[WorkspaceId, Record]]:
+        """What is known, and those that live and are to be asked whether they are ready."""
+        found, unsure = {}, {}
+        for note in self._notes.all():
+            record = note.record
+            trim_log(record.folder / "log")
+            if not note.is_alive():
+                found[note.workspace_id] = InstanceSeen(Life.DEAD, record.op_id)
+            elif note.is_ready or note.workspace_id in self._starting:
+                found[note.workspace_id] = self._living(record, Life.READY if note.is_ready else Life.ALIVE)
+            else:
+                unsure[note.workspace_id] = record
+        return found, unsure
 
     def _look(self, workspace_id: WorkspaceId) -> tuple[Record | None, bool]:
         self._layout.installation()
-        record = Record.read(self._layout.instance(workspace_id), _RECORD)
+        record = Record.read(self._layout.instance(workspace_id), RECORD)
         return record, record is not None and record.tree().is_alive()
 
     async def _seen(self, record: Record, *, alive: bool) -> InstanceSeen:
         if not alive:
             return InstanceSeen(Life.DEAD, record.op_id)
-        life = Life.READY if await self._is_ready(record, _GLANCE_SECONDS) else Life.ALIVE
+        return self._living(record, Life.READY if await self._is_ready(record, _GLANCE_SECONDS) else Life.ALIVE)
+
+    def _living(self, record: Record, life: Life) -> InstanceSeen:
         return InstanceSeen(life, record.op_id, f"unix:{_socket_of(self._layout, record)}")
 
     async def _is_ready(self, record: Record, seconds: float) -> bool:
         """Asked over the socket only until it has answered once; from then on being alive is enough."""
-        if (record.folder / _READY).exists():
+        if (record.folder / READY).exists():
             return True
         ready = await answers(_socket_of(self._layout, record), record.content["ready_path"], seconds)
         if ready:
             with suppress(OSError):  # removed meanwhile
-                (record.folder / _READY).touch()
+                (record.folder / READY).touch()
         return ready
 
     def _watched(self) -> list[int]:
-        trees = [record.tree() for record, alive in self._list().values() if alive]
-        trees += [record.tree() for record in job_records(self._layout)]
-        return [tree.main.pid for tree in trees if tree.main is not None and tree.is_alive()]
+        mains = [note.main for note in self._notes.all()]
+        mains += [record.main() for record in job_records(self._layout)]
+        return [main.pid for main in mains if main is not None and main.find() is not None]
 
     # -- starting ----------------------------------------------------------------------------------------------------
 
@@ -119,7 +130,7 @@ class Instances:
         """The record of a living instance: the one that is there, or a new one."""
         with self._layout.locked(str(workspace_id)):
             home = self._homes.named(workspace_id, spec.volume)
-            record = Record.read(self._layout.instance(workspace_id), _RECORD)
+            record = Record.read(self._layout.instance(workspace_id), RECORD)
             if record is not None and record.tree().is_alive():
                 if not home.is_named(record.volume):
                     raise Refused(f"Workspace {workspace_id} runs on another home than was named.")
@@ -146,7 +157,7 @@ class Instances:
             # Without a sandbox its processes are known by their user, if that is nobody else's.
             "own_user": home.user if self._machine.is_root and self._machine.bwrap is None else None,
         }
-        write_json(draft / _RECORD, content)
+        write_json(draft / RECORD, content, durable=False)  # it speaks of processes, and none survives a power cut
         draft.rename(folder)
         return Record(folder, content)
 
@@ -173,10 +184,10 @@ class Instances:
         command = [*network.command(self._machine), *_filled(program, inside)]
         sockets = self._layout.sockets_of(record.mark)
         sockets.mkdir(mode=0o700)
+        beside = []
         if network.has_way_out(self._machine):
             out = sockets / "out"
-            group = instance_name(workspace_id)
-            self._machine.launch(network.way_out(self._machine, record, home.user, out, group))
+            beside.append(network.way_out(self._machine, record, home.user, out))
             binds.append(network.bind(out))
             environment |= network.environment()
         view = View(
@@ -187,6 +198,7 @@ class Instances:
             etc=self._machine.etc_files(network=self._machine.options.network == "host"),
         )
         self._machine.launch(
+            *beside,
             Launch(
                 folder=record.folder,
                 mark=record.mark,
@@ -198,7 +210,7 @@ class Instances:
                 resources=resources,
                 listen=[sockets / name for name in (_IDE, *([_PORTS] if network.has_ports(self._machine) else []))],
                 cgroup=instance_name(workspace_id),
-            )
+            ),
         )
 
     async def _wait_until_ready(self, record: Record) -> None:
@@ -220,7 +232,7 @@ class Instances:
         self._layout.installation()
         with self._layout.locked(str(workspace_id)):
             if self._layout.instance(workspace_id).exists():
-                self._clear(workspace_id, Record.read(self._layout.instance(workspace_id), _RECORD))
+                self._clear(workspace_id, Record.read(self._layout.instance(workspace_id), RECORD))
 
     def _clear(self, workspace_id: WorkspaceId, record: Record | None) -> None:
         """Afterwards nothing of it runs, and it is on record no more."""
@@ -239,7 +251,7 @@ class Instances:
 
 def is_used(layout: Layout, workspace_id: WorkspaceId) -> bool:
     """Whether there is an instance, alive or dead."""
-    return Record.read(layout.instance(workspace_id), _RECORD) is not None
+    return Record.read(layout.instance(workspace_id), RECORD) is not None
 
 
 def is_busy(layout: Layout, workspace_id: WorkspaceId) -> bool:

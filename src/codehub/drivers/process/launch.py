@@ -1,10 +1,11 @@
 """Starts programs that outlive whoever asked. A script of its own; imports the standard library only.
 
-Whoever asks (launcher.py) holds the other end of standard input, and sends two descriptors for each program: where its
-plan is read from, as JSON (a command line and an environment can be read by others; this cannot), and where to say
-what became of it. A fork does the rest. The program is not our child for long: it is forked off once more, in a session
-of its own, writes down who it is before it becomes the program, and takes nothing along but standard input, output, and
-from descriptor 3 on what the plan names.
+Whoever asks (launcher.py) holds the other end of standard input, and sends two descriptors each time: where the plans
+of one or more programs are read from, as JSON (a command line and an environment can be read by others; this cannot),
+and where to say what became of them. A fork does the rest. The program is not our child for long: it is forked off once
+more, in a session of its own, writes down who it is before it becomes the program, and takes nothing along but standard
+input, output, and from descriptor 3 on what the plan names. A plan may say that it dozes first: then it only waits,
+with the program's rights and descriptors, until there is work for it (`knocked`).
 
 As root it first makes a private view of the machine in which the few folders that the sandbox needs are under /tmp:
 so they may lie where the workspace's user could never reach them, such as below root's home.
@@ -14,6 +15,7 @@ import ctypes
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import stat
@@ -27,8 +29,11 @@ STAGE = Path("/tmp")  # noqa: S108 - covered by a file system of our own, which 
 BACKLOG = 128
 FREE_FROM = 100  # we are handed few descriptors, and open few
 DONE = b"done"
+LISTENER = 3
+LEASH_MILLISECONDS = 60_000
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_libc.getenv.restype = ctypes.c_void_p
 
 
 class Failed(Exception):
@@ -63,13 +68,12 @@ def stage(sources: list[str]) -> None:
 
 
 def write_record(path: Path) -> None:
+    """All of it or nothing. It need not survive a power cut: what it speaks of does not."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     draft = path.with_suffix(".new")
     with draft.open("w") as file:
         json.dump({"pid": os.getpid(), "started": int(fields[19]), "boot": boot}, file)
-        file.flush()
-        os.fsync(file.fileno())
     draft.replace(path)
 
 
@@ -102,10 +106,38 @@ def arrange(wanted: list[int], keep: int) -> int:
     return len(wanted)
 
 
+def wear(name: str, mark: str) -> None:
+    """Have our mark where it is looked for: /proc/PID/environ is what the launcher was started with, so over that."""
+    place = _libc.getenv(name.encode())
+    if not place or len(ctypes.string_at(place)) != len(mark):
+        raise Failed("there is no room for its mark")
+    ctypes.memmove(place, mark.encode(), len(mark))
+
+
+def knocked() -> int | None:
+    """Wait for work: who connects first holds the leash, the next one is work. The leash's number.
+
+    None: it was let go, or nobody took it, so there is nobody left to wait for.
+    """
+    listener = socket.socket(fileno=LISTENER)
+    waiting = select.poll()
+    waiting.register(LISTENER, select.POLLIN)
+    if not waiting.poll(LEASH_MILLISECONDS):
+        return None
+    leash = listener.accept()[0].detach()
+    waiting.register(leash, select.POLLIN)
+    if any(number == leash for number, _ in waiting.poll()):
+        return None
+    listener.detach()
+    os.set_inheritable(leash, True)
+    return leash
+
+
 def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
     """Everything between the fork and the program; what goes wrong is written to `report`."""
     try:
         os.setsid()
+        wear(*plan["mark"])  # before anything else: whoever looks for us finds us, also if we come no further
         write_record(Path(plan["record"]))
         for procs in plan["cgroups"]:
             Path(procs).write_text(str(os.getpid()))
@@ -128,7 +160,14 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir(plan["folder"])
         os.umask(0o022 if plan["sandboxed"] else 0o077)
-        os.execve(plan["command"][0], plan["command"], plan["environment"])  # noqa: S606 - no shell is the point
+        command = plan["command"]
+        if plan["doze"]:
+            os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
+            leash = knocked()
+            if leash is None:
+                os._exit(0)
+            command = [*command, "--leash", str(leash)]
+        os.execve(command[0], command, plan["environment"])  # noqa: S606 - no shell is the point
     except (OSError, Failed, ValueError) as error:
         os.write(report, str(error).encode())
     os._exit(126)
@@ -140,7 +179,8 @@ def start(plan: dict[str, Any]) -> bytes:
     output = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     wanted = [written(plan["input"]), output, output]
     wanted += [listening(path, plan["dialler"]) for path in plan["listen"]]
-    if plan["info"] is not None:  # after the listeners, if there are any: bubblewrap is told its number
+    wanted += [os.open(path, os.O_RDONLY) for path in plan["open"]]
+    if plan["info"] is not None:  # after all the others: bubblewrap is told its number
         wanted.append(os.open(plan["info"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     reading, writing = os.pipe()
     pid = os.fork()
@@ -155,15 +195,19 @@ def start(plan: dict[str, Any]) -> bytes:
     return DONE
 
 
-def answer(plan: int, report: int) -> NoReturn:
-    """In a process of its own, whose end closes everything that it opened."""
+def answer(plans: int, report: int) -> NoReturn:
+    """In a process of its own, whose end closes all that it opened. The first plan that fails is the last one."""
+    said = DONE
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # so that whoever asks notices the launcher's end, not ours
         os.set_inheritable(report, False)
-        with open(plan, "rb") as file:
+        with open(plans, "rb") as file:
             content = json.load(file)
-        said = start(content)
+        for plan in content:
+            said = start(plan)
+            if said != DONE:
+                break
     except (OSError, Failed, ValueError, KeyError) as error:
         said = str(error).encode()
     os.write(report, said)

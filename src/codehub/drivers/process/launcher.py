@@ -14,13 +14,16 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from codehub.drivers.process import launch
+from codehub.drivers.process.layout import TOKEN_LENGTH
+from codehub.drivers.process.tree import MARK
 from codehub.errors import ActionFailed
 
 _LAUNCH_SECONDS = 30.0
 _END_SECONDS = 5.0
+NO_MARK = "0" * TOKEN_LENGTH  # room for that of a program that only dozes
 
 
 class Launcher:
@@ -31,13 +34,13 @@ class Launcher:
         self._line: socket.socket | None = None
         self._end: weakref.finalize[[socket.socket, subprocess.Popen[bytes]], Launcher] | None = None
 
-    def launch(self, plan: Mapping[str, object]) -> None:
-        """Return when the program has begun (or, if the plan says so, ended well); ActionFailed says why it has not."""
-        content = os.memfd_create("plan")  # in memory only, as it may hold secrets
+    def launch(self, plans: Sequence[Mapping[str, object]]) -> None:
+        """One after the other. Return when all have begun (or, if a plan says so, ended well); else ActionFailed."""
+        content = os.memfd_create("plans")  # in memory only, as it may hold secrets
         reading, writing = os.pipe()
         try:
             with os.fdopen(content, "wb", closefd=False) as file:
-                file.write(json.dumps(dict(plan)).encode())
+                file.write(json.dumps(plans).encode())
             os.lseek(content, 0, os.SEEK_SET)
             self._send(content, writing)
         except OSError as error:
@@ -75,7 +78,7 @@ class Launcher:
             server = subprocess.Popen(  # noqa: S603
                 (sys.executable, "-I", "-S", launch.__file__),
                 stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
-                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"}, start_new_session=True,
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", MARK: NO_MARK}, start_new_session=True,
             )  # fmt: skip
         self._end = weakref.finalize(self, _end, self._line, server)
         return self._line

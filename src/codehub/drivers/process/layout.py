@@ -34,6 +34,7 @@ _LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.01
 _SOCKET_PATH_BYTES = 107
 _TOKEN_BYTES = 8
+TOKEN_LENGTH = _TOKEN_BYTES * 2
 _REPORT_BYTES = 1 << 16
 _NO_REPORT = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENXIO}  # … nor one that can be read
 
@@ -52,7 +53,7 @@ class Layout:
 
     def prepare(self) -> None:
         """Make what is missing of a new folder; a folder in use is left as it is."""
-        if len(os.fsencode(self.sockets_of("x" * _TOKEN_BYTES * 2) / "ports")) > _SOCKET_PATH_BYTES:
+        if len(os.fsencode(self.sockets_of("x" * TOKEN_LENGTH) / "ports")) > _SOCKET_PATH_BYTES:
             raise StartError(
                 f"The path {self.root} is too long for the sockets of workspaces.",
                 "Choose a shorter one with CODEHUB_DATA_DIR.",
@@ -162,18 +163,25 @@ def remove_tree(path: Path) -> None:
 
 def write_durably(path: Path, text: str, mode: int = 0o600) -> None:
     """All of it or nothing, also after a power cut."""
+    write_at_once(path, text, mode, durable=True)
+
+
+def write_at_once(path: Path, text: str, mode: int = 0o600, *, durable: bool) -> None:
+    """All of it or nothing for whoever reads it; also after a power cut, if it is to be durable."""
     draft = path.with_name(f".{path.name}-{new_token()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
     draft.replace(path)
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_durably(path, json.dumps(dict(content)))
+def write_json(path: Path, content: Mapping[str, Any], *, durable: bool = True) -> None:
+    write_at_once(path, json.dumps(dict(content)), durable=durable)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

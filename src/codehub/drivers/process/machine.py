@@ -3,6 +3,7 @@
 `isolation()` says in plain sentences what is in force, for people: nothing weaker is ever used without being said.
 """
 
+import functools
 import os
 import shutil
 import sys
@@ -15,12 +16,13 @@ from codehub.drivers.base import Resources
 from codehub.drivers.process import inside, launch
 from codehub.drivers.process.cgroups import Cgroups
 from codehub.drivers.process.launcher import Launcher
-from codehub.drivers.process.layout import Layout, remove_tree, write_durably
+from codehub.drivers.process.layout import Layout, new_token, remove_tree, write_durably
 from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
 from codehub.drivers.process.tree import MARK
 from codehub.errors import ActionFailed, StartError
 
 INSIDE = "/opt/codehub"
+SCRIPTS = Path(inside.__file__).parent  # … outside
 UNLIMITED = Resources(None, None, None)
 NETWORKS = {
     "none": "Workspaces have no network: neither this machine nor the internet can be reached.",
@@ -62,6 +64,8 @@ class Launch:
     plain_folder: Path
     resources: Resources = UNLIMITED
     listen: Sequence[Path] = ()  # unix sockets, inherited as descriptors 3, 4, …
+    open: Sequence[Path] = ()  # files, inherited as the descriptors after those
+    doze: bool = False  # only wait until somebody needs it; see launch.knocked
     input: str | None = None
     cgroup: str | None = None
     wait: bool = False
@@ -118,7 +122,7 @@ class Machine:
     @property
     def python(self) -> Path:
         """One that the workspace's user can run; without a sandbox ours may lie where only root gets."""
-        ours = Path(sys.executable).resolve()
+        ours = _resolved(sys.executable)
         if self.is_root and self.bwrap is None and not _is_public(ours) and _is_public(_SYSTEM_PYTHON):
             return _SYSTEM_PYTHON
         return ours
@@ -161,7 +165,7 @@ class Machine:
             view = View([Bind(home, "/home/coder", writable=True)], {}, ["/usr/bin/touch", "/home/coder/it-works"])
             self.launch(
                 Launch(
-                    folder=record, mark="probe", view=view, user=user, plain=[], plain_environment={},
+                    folder=record, mark=new_token(), view=view, user=user, plain=[], plain_environment={},
                     plain_folder=home, wait=True,
                 )
             )  # fmt: skip
@@ -181,22 +185,29 @@ class Machine:
 
     def base_binds(self) -> list[Bind]:
         """Our scripts, and the Python that runs them where it is not one of the system's."""
-        binds = [Bind(Path(inside.__file__).parent, INSIDE)]
-        if not self.python.is_relative_to("/usr"):
-            prefix = Path(sys.base_prefix).resolve()
-            binds.append(Bind(prefix, str(prefix)))
-        return binds
+        return [Bind(SCRIPTS, INSIDE), *self.python_binds()]
 
-    def launch(self, what: Launch) -> None:
-        """Start it; what it becomes is written in its folder by itself, so that nothing is lost if we die now."""
-        self._launcher.launch(self._plan(what))
+    def python_binds(self) -> list[Bind]:
+        if self.python.is_relative_to("/usr"):
+            return []
+        prefix = _resolved(sys.base_prefix)
+        return [Bind(prefix, str(prefix))]
+
+    def launch(self, *whats: Launch) -> None:
+        """Start them in this order; what each becomes is written in its folder by itself: nothing is lost if we die.
+
+        What is launched together is in one group, with the limits of the last.
+        """
+        last = whats[-1]
+        procs = self.cgroups.make(last.cgroup, last.resources) if self.cgroups and last.cgroup else None
+        self._launcher.launch([self._plan(what, procs) for what in whats])
 
     def close(self) -> None:
         """What runs goes on running."""
         self._launcher.close()
 
-    def _plan(self, what: Launch) -> dict[str, object]:
-        descriptor = _FIRST_FREE + len(what.listen)
+    def _plan(self, what: Launch, procs: Path | None) -> dict[str, object]:
+        descriptor = _FIRST_FREE + len(what.listen) + len(what.open)
         sources = sources_of(what.view)
         found = {source: str(launch.STAGE / str(number)) for number, source in enumerate(sources)}
         if self.bwrap is not None:
@@ -204,7 +215,6 @@ class Machine:
             command = arguments(self.bwrap, view, found if self.is_root else {}, descriptor)
         else:
             command = list(what.plain)
-        procs = self.cgroups.make(what.cgroup, what.resources) if self.cgroups and what.cgroup else None
         environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"} if self.bwrap else dict(what.plain_environment)
         return {
             "record": str(what.folder / f"{what.name}process.json"),
@@ -212,6 +222,9 @@ class Machine:
             "log": str(what.folder / "log"),
             "input": what.input,
             "listen": [str(path) for path in what.listen],
+            "open": [str(path) for path in what.open],
+            "doze": what.doze,
+            "mark": [MARK, what.mark],
             "dialler": what.dialler if self.is_root else None,
             "cgroups": [str(procs)] if procs else [],
             "stage": [str(source) for source in sources] if self.bwrap and self.is_root else [],
@@ -237,6 +250,11 @@ class Machine:
             view.binds, view.environment, [self.prlimit, *words, "--", *view.command], view.host_network,
             view.tmp_bytes, view.folder, view.etc,
         )  # fmt: skip
+
+
+@functools.cache
+def _resolved(path: str) -> Path:
+    return Path(path).resolve()
 
 
 def _is_public(path: Path) -> bool:

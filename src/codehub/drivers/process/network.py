@@ -3,8 +3,9 @@
 A workspace always has a network namespace of its own (unless the setting says `host`), with nothing in it but its own
 loopback. With `internet` a second, smaller sandbox stands beside it: it has the machine's network and no files, and
 runs an HTTP proxy that dials public addresses only (inside/egress.py). The two share one unix socket; inside the
-workspace a port on its loopback leads there (inside/beside.py), and HTTP_PROXY and its like name that port. Neither
-loads what it works with before the first connection (inside/doze.py): most workspaces never make one.
+workspace a port on its loopback leads there (inside/beside.py), and HTTP_PROXY and its like name that port. Before the
+first connection neither is more than a process that waits: the second sandbox is made then (launch.py, `knocked`), and
+most workspaces never make one.
 
 The other way round, a visitor reaches a port of the workspace's loopback over a unix socket that is called `ports` and
 lies beside the one of the IDE (inside/carry.py). There is none where the loopback is this machine's: without a sandbox
@@ -18,12 +19,13 @@ out (pip, npm, git over https, curl, apt do; ping and git over ssh do not).
 from collections.abc import Mapping
 from pathlib import Path
 
-from codehub.drivers.process.machine import INSIDE, Launch, Machine, Options
+from codehub.drivers.process.machine import INSIDE, SCRIPTS, Launch, Machine, Options
 from codehub.drivers.process.records import Record
 from codehub.drivers.process.sandbox import Bind, View
 
 PORT = 3128
 PORTS_DESCRIPTOR = 4  # after the socket of the IDE
+_SCRIPT_DESCRIPTOR = 4  # after the one socket of the way out
 _SOCKET = "/run/codehub/outward"
 _TMP_BYTES = 16 << 20
 
@@ -37,12 +39,12 @@ def has_ports(machine: Machine) -> bool:
     return machine.bwrap is not None and machine.options.network != "host"
 
 
-def way_out(machine: Machine, record: Record, user: int, socket: Path, cgroup: str) -> Launch:
-    """The second sandbox. It has the instance's mark, and is killed with it."""
+def way_out(machine: Machine, record: Record, user: int, socket: Path) -> Launch:
+    """The second sandbox, for when it is needed. It has the instance's mark, and is killed with it."""
     view = View(
-        binds=machine.base_binds(),
+        binds=machine.python_binds(),
         environment={"LANG": "C.UTF-8"},
-        command=[*script(machine, "doze.py"), f"{INSIDE}/egress.py", *_words(machine.options)],
+        command=[*_python(machine), f"/proc/self/fd/{_SCRIPT_DESCRIPTOR}", *_words(machine.options)],
         host_network=True,
         tmp_bytes=_TMP_BYTES,
         folder="/",
@@ -50,7 +52,8 @@ def way_out(machine: Machine, record: Record, user: int, socket: Path, cgroup: s
     )
     return Launch(
         folder=record.folder, mark=record.mark, view=view, user=user, listen=[socket], dialler=user, name="egress-",
-        cgroup=cgroup, plain=[], plain_environment={}, plain_folder=record.folder,
+        open=[SCRIPTS / "egress.py"],  # now: an upgrade may have replaced it by then
+        doze=True, plain=[], plain_environment={}, plain_folder=record.folder,
     )  # fmt: skip
 
 
@@ -68,7 +71,11 @@ def command(machine: Machine) -> list[str]:
 
 def script(machine: Machine, name: str) -> list[str]:
     """One of ours: without the machine's own packages (-S), which would be looked through at each start."""
-    return [str(machine.python), "-I", "-S", "-B", f"{INSIDE}/{name}"]
+    return [*_python(machine), f"{INSIDE}/{name}"]
+
+
+def _python(machine: Machine) -> list[str]:
+    return [str(machine.python), "-I", "-S", "-B"]
 
 
 def environment() -> Mapping[str, str]:

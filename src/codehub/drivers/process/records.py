@@ -44,12 +44,16 @@ class Record:
     def mark(self) -> str:
         return str(self.content["mark"])
 
-    def tree(self, spared: tuple[str, ...] = ()) -> Tree:
+    def main(self) -> Identity | None:
+        """The process itself, once it has written down who it is."""
         process = read_json(self.folder / "process.json")
+        return Identity(process["pid"], process["started"], process["boot"]) if process else None
+
+    def tree(self, spared: tuple[str, ...] = ()) -> Tree:
         sandbox = read_json(self.folder / "sandbox.json")
         return Tree(
             mark=self.mark,
-            main=Identity(process["pid"], process["started"], process["boot"]) if process else None,
+            main=self.main(),
             first=sandbox["child-pid"] if sandbox else None,
             user=self.content.get("own_user"),
             spared=spared,

@@ -6,6 +6,8 @@ privileges, no further user namespaces); it sees no process but its own and, unl
 It must not die with us: nothing here ties it to its launcher.
 """
 
+import functools
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,7 @@ USER_ID = 1000
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 _TMP_BYTES = 1 << 30
 _SHM_BYTES = 256 << 20
+_MOMENT_SECONDS = 5.0
 
 # Programs and libraries, wherever the distribution has them; a symlink stays one.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -95,7 +98,12 @@ def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int) ->
 
 
 def system_words() -> list[str]:
-    """The system's own folders, as this machine has them."""
+    """The system's own folders, as this machine has them; looked at once for all that start within a moment."""
+    return _system_words(int(time.monotonic() / _MOMENT_SECONDS))
+
+
+@functools.lru_cache(maxsize=1)
+def _system_words(_moment: int) -> list[str]:
     words: list[str] = []
     for name in _SYSTEM:
         path = Path(name)

@@ -2,6 +2,8 @@
 
     beside.py PORT SOCKET PORTS COMMAND…   become COMMAND; a child waits until somebody is to be carried
 
+A command that is a script for the same bare interpreter is run by this one: another would double the price of a start.
+
 PORT and SOCKET: whoever connects to 127.0.0.1:PORT is led to the unix socket. Programs find the port in HTTP_PROXY and
 its like. Who listens behind the socket, and what it refuses: egress.py. PORTS: a listening socket that we inherit, by
 its number, for visitors of the sandbox's own ports. A `-` instead: there is no such thing.
@@ -20,6 +22,7 @@ import sys
 _CARRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "carry.py")  # noqa: PTH100, PTH118, PTH120
 _BACKLOG = 128
 _NONE = "-"
+_BARE = ("-I", "-S", "-B")
 
 
 def port_open(number: int) -> int:
@@ -59,6 +62,16 @@ def wait(listeners: list[int]) -> None:
     waiting.poll()
 
 
+def become(command: list[str]) -> None:
+    bare = [sys.executable, *_BARE]
+    if command[: len(bare)] != bare:
+        os.execvp(command[0], command)  # noqa: S606 - no shell is the point
+    sys.argv[:] = command[len(bare) :]
+    with open(sys.argv[0], "rb") as file:  # noqa: PTH123 - pathlib is dear
+        code = compile(file.read(), sys.argv[0], "exec")
+    exec(code, {"__name__": "__main__", "__file__": sys.argv[0]})  # noqa: S102 - it is a program like any other
+
+
 def main() -> None:
     port, path, ports, *command = sys.argv[1:]
     outward = port_open(int(port)) if port != _NONE else None
@@ -70,11 +83,11 @@ def main() -> None:
         keep_open([carry, *listeners, *([leash] if leash is not None else [])])
         wait(listeners)
         words = [_NONE if number is None else str(number) for number in (outward, inward)]
-        os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", f"/proc/self/fd/{carry}", *words, path])  # noqa: S606
+        os.execv(sys.executable, [sys.executable, *_BARE, f"/proc/self/fd/{carry}", *words, path])  # noqa: S606
     for number in (*listeners, leash):
         if number is not None:
             os.close(number)
-    os.execvp(command[0], command)  # noqa: S606 - no shell is the point
+    become(command)
 
 
 if __name__ == "__main__":

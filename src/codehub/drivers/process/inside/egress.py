@@ -6,7 +6,7 @@ It runs outside the workspace's sandbox, in one of its own that has a network an
 over TCP) and plain http:// are served. Names are looked up here, and the address that was judged is the one dialled.
 Never reached: this machine under any of its addresses, private and link-local networks, and the clouds' metadata.
 It ends when the workspace does, which holds one connection (the leash) for as long as it lives. It is started when
-that is not the only connection any more (doze.py).
+that is not the only connection any more (../launch.py).
 """
 
 import argparse

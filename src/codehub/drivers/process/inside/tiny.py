@@ -5,14 +5,16 @@
     GET  /request         the request as it arrived   anything else   404
 
 It listens on the socket inherited as descriptor 3, or on --port. Behind a proxy that strips its prefix, like any IDE.
-It starts at the price of a bare interpreter and two modules, since hundreds of tests and a benchmark wait for it: what
-few requests need is imported by them.
+It starts at the price of a bare interpreter, since hundreds of tests and a benchmark wait for it: `_socket` and
+`_thread` are what `socket` and `threading` are made of, which would double that. What few requests need is imported by
+them.
 """
 
+import _socket
+import _thread
+import io
 import os
-import socket
 import sys
-import threading
 
 INHERITED = 3
 _BACKLOG = 128
@@ -35,23 +37,24 @@ class Connection:
     home = os.path.expanduser("~")
     workspace_id = os.environ.get("CODEHUB_WORKSPACE_ID", "")
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: _socket.socket) -> None:
         self.connection = connection
-        self.rfile = connection.makefile("rb")
+        self.rfile = io.BufferedReader(io.FileIO(connection.fileno(), closefd=False))
         self.command = self.path = ""
         self.fields: list[tuple[str, str]] = []
         self.is_last = False
 
     def serve(self) -> None:
-        with self.connection, self.rfile:
-            try:
-                while not self.is_last and self.read_head():
-                    print(f"{self.command} {self.path}", flush=True)
-                    {"GET": self.get, "PUT": self.put, "DELETE": self.delete, "POST": self.post}.get(
-                        self.command, self.nothing
-                    )()
-            except (OSError, ValueError):
-                return  # the visitor has gone, or speaks no HTTP
+        try:
+            while not self.is_last and self.read_head():
+                print(f"{self.command} {self.path}", flush=True)
+                {"GET": self.get, "PUT": self.put, "DELETE": self.delete, "POST": self.post}.get(
+                    self.command, self.nothing
+                )()
+        except (OSError, ValueError):
+            return  # the visitor has gone, or speaks no HTTP
+        finally:
+            self.connection.close()
 
     def read_head(self) -> bool:
         line = self.rfile.readline().decode("latin-1")
@@ -217,13 +220,16 @@ class Connection:
         self.connection.sendall(head + content)
 
 
-def listener_of(words: list[str]) -> socket.socket:
+def listener_of(words: list[str]) -> _socket.socket:
     """`[--host ADDRESS] [--port NUMBER]`, or else the inherited one."""
     given = dict(zip(words[::2], words[1::2], strict=True))
     if "--port" not in given:
-        return socket.socket(fileno=INHERITED)
-    address = (given.get("--host", "0.0.0.0"), int(given["--port"]))  # noqa: S104 - a container's own address
-    return socket.create_server(address, backlog=_BACKLOG)
+        return _socket.socket(fileno=INHERITED)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    listener.bind((given.get("--host", "0.0.0.0"), int(given["--port"])))  # noqa: S104 - a container's own address
+    listener.listen(_BACKLOG)
+    return listener
 
 
 def main() -> None:
@@ -232,8 +238,8 @@ def main() -> None:
         os.posix_spawnp(_SLEEP[0], _SLEEP, os.environ, setsid=own_session)
     print("tiny workspace: listening", flush=True)
     while True:
-        connection, _ = listener.accept()
-        threading.Thread(target=Connection(connection).serve, daemon=True).start()
+        number, _ = listener._accept()  # type: ignore[attr-defined]  # noqa: SLF001
+        _thread.start_new_thread(Connection(_socket.socket(fileno=number)).serve, ())
 
 
 if __name__ == "__main__":
