@@ -21,6 +21,7 @@ from uuid import uuid4
 import httpx
 from uv import find_uv_bin
 
+from bench.caller import Caller
 from bench.measured import descendants
 from codehub.drivers.process.inside import tiny
 from tests.cli.codehub import free_port
@@ -60,6 +61,9 @@ class Hub:
     url: str
     token: str
     pid: int
+
+    def caller(self) -> Caller:
+        return Caller(self.url, {"Authorization": f"token {self.token}"})
 
     def client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(

@@ -4,12 +4,13 @@ Ours is `codehub up` as people run it, with its sandbox and its way out; the pee
 SimpleLocalProcessSpawner and configurable-http-proxy (bench/jupyterhub.py), which keeps nothing apart. Both run the
 same tiny HTTP server with the same Python. Workspaces and users exist before; the clock runs from the first request of
 the API until the last one has answered a visitor, in rounds that take turns. Whoever waits asks one URL at a time,
-twenty times a second, so that waiting costs neither side anything.
+twenty times a second, so that waiting costs neither side anything; nor does asking (bench/caller.py).
 
 `python -m bench.spawn NUMBER` starts as many (100).
 """
 
 import asyncio
+import json
 import os
 import shutil
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 import httpx
 
 from bench import jupyterhub
+from bench.caller import Answer, Caller
 from bench.measured import cpu_seconds, descendants
 from bench.report import Figure, report
 from tests.cli import codehub
@@ -43,20 +45,20 @@ def settings(number: int) -> dict[str, str]:
     }
 
 
-async def all_answer(client: httpx.AsyncClient, paths: Sequence[str], is_theirs: Callable[[str], bool]) -> None:
+async def all_answer(caller: Caller, paths: Sequence[str], is_theirs: Callable[[str], bool]) -> None:
     """One after the other: who has answered is not asked again."""
     async with asyncio.timeout(_LIMIT_SECONDS):
         for path in paths:
-            while not is_theirs((await client.get(path)).text):  # noqa: ASYNC110 - it is asked, not told
+            while not is_theirs((await caller.ask("GET", path)).text):  # noqa: ASYNC110 - it is asked, not told
                 await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def asked(ask: Callable[[], Awaitable[httpx.Response]], is_done: Callable[[httpx.Response], bool]) -> None:
+async def asked(ask: Callable[[], Awaitable[Answer]], is_done: Callable[[Answer], bool]) -> None:
     """Until it is taken: a server that says that it is busy is asked again, as its clients do."""
-    while (answer := await ask()).status_code in _BUSY:  # noqa: ASYNC110 - it is asked, not told
-        await asyncio.sleep(float(answer.headers.get("Retry-After", _AGAIN_SECONDS)))
-    if answer.is_error and not is_done(answer):
-        raise RuntimeError(f"{answer.request.url}: {answer.status_code} {answer.text}")
+    while (answer := await ask()).status in _BUSY:  # noqa: ASYNC110 - it is asked, not told
+        await asyncio.sleep(float(answer.fields.get("retry-after", _AGAIN_SECONDS)))
+    if answer.status >= httpx.codes.BAD_REQUEST and not is_done(answer):
+        raise RuntimeError(f"{answer.status} {answer.text}")
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,13 @@ class Ours:
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
+        self._caller: Caller
         self._ids: list[str] = []
 
     async def prepare(self, number: int) -> None:
         (await self._client.post("/api/v1/login", json=_ADMIN)).raise_for_status()
+        cookies = "; ".join(f"{name}={value}" for name, value in self._client.cookies.items())
+        self._caller = Caller(str(self._client.base_url), {"Cookie": cookies})
         for name in range(number):
             wanted = {"name": f"w{name}", "image_ref": "test", "desired_state": "STANDBY"}
             made = (await self._client.post("/api/v1/workspaces", json=wanted)).raise_for_status()
@@ -94,7 +99,7 @@ class Ours:
     async def start(self) -> Took:
         return await timed(
             (self._wish(one, "RUNNING") for one in self._ids),
-            all_answer(self._client, [f"/w/{one}/" for one in self._ids], lambda text: "<h1>workspace" in text),
+            all_answer(self._caller, [f"/w/{one}/" for one in self._ids], lambda text: "<h1>workspace" in text),
         )
 
     async def stop(self) -> None:
@@ -102,12 +107,13 @@ class Ours:
         await self._all("STANDBY")
 
     async def _wish(self, one: str, state: str) -> None:
-        def is_done(answer: httpx.Response) -> bool:
+        def is_done(answer: Answer) -> bool:
             """What was asked again after a busy answer may have been heard the first time."""
-            details = answer.json()["error"].get("details") or {}
-            return answer.status_code == httpx.codes.CONFLICT and details.get("desired_state") == state
+            details = json.loads(answer.text)["error"].get("details") or {}
+            return answer.status == httpx.codes.CONFLICT and details.get("desired_state") == state
 
-        await asked(lambda: self._client.patch(f"/api/v1/workspaces/{one}", json={"desired_state": state}), is_done)
+        wanted = json.dumps({"desired_state": state})
+        await asked(lambda: self._caller.ask("PATCH", f"/api/v1/workspaces/{one}", wanted), is_done)
 
     async def _all(self, phase: str) -> None:
         async with asyncio.timeout(_LIMIT_SECONDS):
@@ -121,8 +127,8 @@ class Ours:
 class Theirs:
     """A JupyterHub with users whose servers do not run."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
+    def __init__(self, client: httpx.AsyncClient, caller: Caller) -> None:
+        self._client, self._caller = client, caller
         self._names: list[str] = []
 
     async def prepare(self, number: int) -> None:
@@ -132,13 +138,13 @@ class Theirs:
     async def start(self) -> Took:
         return await timed(
             (self._start(name) for name in self._names),
-            all_answer(self._client, [f"/user/{name}/" for name in self._names], lambda text: text == "not found\n"),
+            all_answer(self._caller, [f"/user/{name}/" for name in self._names], lambda text: text == "not found\n"),
         )
 
     async def _start(self, name: str) -> None:
         # 400: it is starting, or runs.
         await asked(
-            lambda: self._client.post(f"/hub/api/users/{name}/server"), lambda answer: answer.status_code == 400
+            lambda: self._caller.ask("POST", f"/hub/api/users/{name}/server"), lambda answer: answer.status == 400
         )
 
     async def stop(self) -> None:
@@ -183,7 +189,9 @@ async def main(number: int, folder: Path) -> None:
             httpx.AsyncClient(base_url=url, limits=many, timeout=60, trust_env=False) as our_client,
             hub.client() as their_client,
         ):
-            await bench(number, Ours(our_client), Theirs(their_client), lambda: jupyterhub.end_orphans(kept))
+            await bench(
+                number, Ours(our_client), Theirs(their_client, hub.caller()), lambda: jupyterhub.end_orphans(kept)
+            )
 
 
 if __name__ == "__main__":
