@@ -82,6 +82,9 @@ class RowByRow:
             written |= await self._records.commit(epoch, [change], [entry] if entry else [])
         return written
 
+    async def accepted_losses(self) -> Collection[InstanceBackend]:
+        return await self._records.accepted_losses()
+
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         return await self._records.finish_deletions(ids)
 

@@ -84,6 +84,7 @@ TABLE = (
     Route("GET", "/admin/health", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/figures", (401, 401, 403, 403, 403, 200)),
     Route("POST", "/admin/gc", (401, 401, 403, 403, 403, 202), {"dry_run": True}),
+    Route("POST", "/admin/losses", (401, 401, 403, 403, 403, 204), {"backend": "docker"}),
 )
 
 _HEAD = """\

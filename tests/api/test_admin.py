@@ -8,8 +8,9 @@ import pytest
 
 from codehub.coordinator.gc_requests import GcRequests
 from codehub.coordinator.records import DatabaseRecords
+from codehub.db import losses
 from codehub.db.pool import Connection, Role, open_pool
-from codehub.model.workspace import Operation, OpId
+from codehub.model.workspace import InstanceBackend, Operation, OpId
 from codehub.signals.connect import Redis
 from codehub.signals.progress import Progress, RedisProgress
 from tests.api.caller import Caller, error
@@ -154,3 +155,12 @@ async def test_logs_are_asked_of_the_leader(ada: Caller, bob: Caller, root: Call
     await root.get(f"/workspaces/{stopped}/logs")
     row = await (await owner.execute("SELECT action, details FROM audit_log")).fetchall()
     assert row == [("workspace.logs", {"owner": "ada"})]
+
+
+async def test_losses_are_accepted_for_the_leader_and_written_down(root: Caller, owner: Connection) -> None:
+    assert (await root.post("/admin/losses", {"backend": "docker"})).status_code == 204
+    assert (await root.post("/admin/losses", {"backend": "docker"})).status_code == 204
+    assert await losses.accepted(owner) == {InstanceBackend.DOCKER}
+    lines = (await root.get("/admin/audit", params={"action": "losses.accept"})).json()["items"]
+    assert [line["details"] for line in lines] == [{"backend": "docker"}] * 2
+    assert (await root.post("/admin/losses", {"backend": "moon"})).status_code == 422

@@ -12,13 +12,13 @@ import psycopg
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.pace import Pace
 from codehub.coordinator.records import DatabaseRecords
-from codehub.db import reads
+from codehub.db import losses, reads
 from codehub.db.leadership import bump_epoch
 from codehub.db.pool import Connection, Pool, Role, connection, open_pool
 from codehub.drivers.base import Resources
 from codehub.drivers.memory import MemoryWorld
 from codehub.model.failure import Rules
-from codehub.model.workspace import Desired, InstanceBackend, OpId, Workspace, WorkspaceId
+from codehub.model.workspace import Desired, InstanceBackend, OpId, UserId, Workspace, WorkspaceId
 from tests.db.support import add_workspace
 from tests.db.wishing import set_desired
 
@@ -86,6 +86,11 @@ class Installation:
         async with connection(self.api) as conn:
             (row,) = await reads.by_ids(conn, [identity])
             assert await set_desired(conn, desired, was=row, asked_by="a test")
+
+    async def accept_losses(self, backend: InstanceBackend) -> None:
+        """As the service layer does."""
+        async with connection(self.api) as conn:
+            await losses.accept(conn, backend, UserId(uuid4()))
 
     async def ticked_until(
         self, controller: Controller, identity: WorkspaceId, condition: Callable[[Workspace], bool], ticks: int = 60

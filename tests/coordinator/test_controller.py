@@ -208,6 +208,37 @@ async def test_many_missing_volumes_are_an_outage(site: Installation) -> None:
             site.world.lose_volume(it)
         await ticks(controller, 8)
         assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+        assert "codehub accept-losses process" in controller.outages["process"]
+
+
+async def test_many_missing_volumes_are_lost_when_an_administrator_says_so(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(6)]
+        for it in them[1:]:
+            site.world.lose_volume(it)
+        hidden = site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=them[0])
+        await ticks(controller, 4)
+        await site.accept_losses(InstanceBackend.DOCKER)
+        await ticks(controller, 4)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}  # that was another backend
+        await site.accept_losses(InstanceBackend.PROCESS)
+        for it in them[1:]:
+            row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+            assert row.status.error_reason is ErrorReason.DATA_LOST
+        assert (await site.row(them[0])).status.phase is Phase.RUNNING  # looked at directly, it is there
+        assert not controller.outages
+        hidden.end()
+
+
+async def test_an_administrators_word_on_losses_holds_for_an_hour(site: Installation) -> None:
+    await site.accept_losses(InstanceBackend.PROCESS)
+    await site.owner.execute("UPDATE accepted_losses SET accepted_at = now() - interval '61 minutes'")
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(6)]
+        for it in them:
+            site.world.lose_volume(it)
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
 
 
 async def test_a_slow_start_holds_nobody_up_and_is_made_once(site: Installation) -> None:

@@ -86,7 +86,7 @@ async def test_a_row_that_the_database_refuses_costs_only_itself(
     assert written == others
     assert {identity for identity, _ in await history_of(owner)} == others
     assert await read(owner, bad.id) == bad
-    assert [entry["workspace"] for entry in logs if "workspace" in entry] == [str(bad.id)]
+    assert [entry["workspace_id"] for entry in logs if "workspace_id" in entry] == [str(bad.id)]
     assert all("constraint" in entry["cause"] for entry in logs)
 
 

@@ -104,6 +104,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0014": _samples_too,
     "0015": _samples_too,
     "0016": _samples_too,
+    "0017": _samples_too,
 }
 
 

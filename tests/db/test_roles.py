@@ -51,6 +51,7 @@ TABLES = {
     "visits": {Role.API: "SID", Role.CONTROLLER: "", Role.PROXY: ""},
     "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
     "samples": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
+    "accepted_losses": {Role.API: "SIU", Role.CONTROLLER: "S", Role.PROXY: ""},
     "schema_floor": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "alembic_version": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
 }

@@ -16,7 +16,17 @@ from codehub.model import conditions as c
 from codehub.model import ttl
 from codehub.model.gc import KnownWorkspace
 from codehub.model.wishes import is_ready_to_delete
-from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, Status, Wish, Workspace, WorkspaceId
+from codehub.model.workspace import (
+    Desired,
+    ErrorReason,
+    InstanceBackend,
+    Operation,
+    Phase,
+    Status,
+    Wish,
+    Workspace,
+    WorkspaceId,
+)
 
 Watcher = Callable[[Workspace | None, Workspace], None]
 _SHORTEST = timedelta(seconds=ttl.SHORTEST_SECONDS)
@@ -31,6 +41,7 @@ class MemoryDatabase:
     epoch: int = 0
     history: list[HistoryEntry] = field(default_factory=list)
     is_out: bool = False
+    losses_accepted: Collection[InstanceBackend] = ()  # what an administrator says
     watchers: list[Watcher] = field(default_factory=list)  # told of each row that was written, at once
     on_decided: Callable[[Workspace, Status], None] = lambda _was, _now: None  # … by a decision made from `_was`
     on_expired: Watcher = lambda _before, _row: None  # … and by a TTL
@@ -90,6 +101,10 @@ class MemoryDatabase:
                 written.add(row.id)
         self.history += [entry for entry in history if entry.workspace_id in written]
         return written
+
+    async def accepted_losses(self) -> Collection[InstanceBackend]:
+        self._answer()
+        return self.losses_accepted
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         self._answer()

@@ -168,6 +168,8 @@ class Simulation:
         """The faults end: every wish comes true, and then nothing happens any more."""
         self._calm = True
         self.weather.clear_up()
+        if self.scale.losses:
+            self.shared.database.losses_accepted = tuple(InstanceBackend)  # an administrator: many were really lost
         for process in self.processes:
             process.gate.thaw()
             process.gate.plan = Plan()

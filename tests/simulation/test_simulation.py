@@ -48,3 +48,8 @@ def test_a_crowd() -> None:
 def test_a_home_lost_while_it_is_archived_is_noticed() -> None:
     outcome = run_seed(200, replace(DENSE, losses=0.1))
     assert outcome.violation is None, outcome
+
+
+def test_many_homes_that_were_really_lost_hold_nobody_up_once_that_is_accepted() -> None:
+    outcome = run_seed(131, replace(DENSE, losses=0.3))
+    assert outcome.violation is None, outcome

@@ -8,6 +8,14 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * AcceptedLosses
+         * @description Homes that are missing, and are not coming back.
+         */
+        AcceptedLosses: {
+            /** @description Where they were. */
+            backend: components["schemas"]["InstanceBackend"];
+        };
+        /**
          * ActorKind
          * @description How whoever asks proved who they are.
          * @enum {string}

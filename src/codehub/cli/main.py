@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from codehub import __version__
-from codehub.cli import adopt, drill, gc, images, login, output, tokens, users, ws_state
+from codehub.cli import adopt, drill, gc, images, login, losses, output, tokens, users, ws_state
 from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
 from codehub.cli.exits import Exit, exit_code_of
@@ -175,6 +175,7 @@ for _name, _command in (
     ("whoami", login.whoami),
     ("images", images.images),
     ("gc", gc.gc),
+    ("accept-losses", losses.accept_losses),
     ("doctor", doctoring.doctor),
     ("backup", backing_up.backup),
     ("restore", backing_up.restore),

@@ -156,6 +156,10 @@ class Client(Http):
         body = {"dry_run": dry_run, "override": override, "unknown_too": unknown_too}
         return self.read(GcAccepted, self.call("POST", f"{API}/admin/gc", json=body)).id
 
+    def accept_losses(self, backend: str) -> None:
+        """Say that the homes which this backend lacks are lost."""
+        self.call("POST", f"{API}/admin/losses", json={"backend": backend})
+
     # -- the server itself
 
     def readiness(self) -> tuple[Json, datetime | None]:

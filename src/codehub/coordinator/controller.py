@@ -126,7 +126,10 @@ class Controller:
         """What cannot be reached at the moment, and why."""
         out = {str(name): cause for name, cause in self._lookout.outages.items()}
         for name in self._eyes.mass_losses:
-            out[str(name)] = "Many homes are missing at once; this is taken for an outage until they are back."
+            out[str(name)] = (
+                "Many homes are missing at once; this is taken for an outage until they are back, or until an "
+                f"administrator says that they are lost: codehub accept-losses {name}"
+            )
         return {**out, "archive store": "It does not answer."} if self._store.is_out else out
 
     @property
@@ -183,6 +186,8 @@ class Controller:
         eyes.results = self._errands.results()
         eyes.asked.clear()
         eyes.listings = await self._lookout.look(self._errands.busy())
+        if eyes.mass_losses or eyes.accepted_losses:
+            eyes.accepted_losses = await self._records.accepted_losses()
         for name, listing in eyes.listings.items():
             self._to_read |= self._lookout.changed(name, listing)
             self._lookout.trust(name, listing)

@@ -13,7 +13,7 @@ from typing import Protocol
 from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.model.gc import KnownWorkspace
 from codehub.model.ttl import Transition
-from codehub.model.workspace import Workspace, WorkspaceId
+from codehub.model.workspace import InstanceBackend, Workspace, WorkspaceId
 
 
 class Leadership(Protocol):
@@ -66,6 +66,10 @@ class Records(Protocol):
         `history` entries of rows that were not written are left out. StaleLeader, and nothing written, when a newer
         leader has begun.
         """
+        ...
+
+    async def accepted_losses(self) -> Collection[InstanceBackend]:
+        """Backends of which an administrator said lately that the homes they lack are lost."""
         ...
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:

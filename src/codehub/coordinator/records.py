@@ -11,7 +11,7 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
-from codehub.db import archives, audit, clock, gc_runs, reads, samples
+from codehub.db import archives, audit, clock, gc_runs, losses, reads, samples
 from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
@@ -19,7 +19,7 @@ from codehub.db.gc_runs import GcRequest
 from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
-from codehub.model.workspace import WorkspaceId
+from codehub.model.workspace import InstanceBackend, WorkspaceId
 from codehub.services import accounts, deletion, expiry, sessions
 
 
@@ -46,6 +46,10 @@ class DatabaseRecords:
         """Rows that the database refuses are logged and left out; they cost the others nothing."""
         async with connection(self._controller) as conn:
             return await commit_statuses(conn, epoch, changes, history)
+
+    async def accepted_losses(self) -> Collection[InstanceBackend]:
+        async with connection(self._controller) as conn:
+            return await losses.accepted(conn)
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         return await deletion.finish(self._api, ids) if ids else 0

@@ -1,10 +1,11 @@
 """From listings and the results of errands to what was seen of one workspace.
 
 Losses are not believed lightly: a volume that a listing lacks is looked at directly, and when many are missing at once
-the backend is taken to be out, whatever a direct look says. Nothing here asks a driver or decides anything.
+the backend is taken to be out, whatever a direct look says, until an administrator says that they are lost. Nothing
+here asks a driver or decides anything.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -45,6 +46,7 @@ class Eyes:
     results: dict[WorkspaceId, Result] = field(default_factory=dict)
     asked: set[WorkspaceId] = field(default_factory=set)  # got an errand since the listing was made
     suspects: dict[InstanceBackend, set[WorkspaceId]] = field(default_factory=dict)
+    accepted_losses: Collection[InstanceBackend] = ()  # of these, homes that are missing are lost
     on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None
     _progress: dict[WorkspaceId, tuple[OpId, object]] = field(default_factory=dict)
     _mass_loss: set[InstanceBackend] = field(default_factory=set)
@@ -104,7 +106,7 @@ class Eyes:
         return frozenset(self._mass_loss)
 
     def _is_mass_loss(self, backend: InstanceBackend, suspects: int, relied_on: int) -> bool:
-        outage = looks_like_outage(suspects, relied_on)
+        outage = looks_like_outage(suspects, relied_on) and backend not in self.accepted_losses
         if outage and backend not in self._mass_loss:
             log.error(
                 "many volumes are missing at once; this is taken for an outage", backend=backend, missing=suspects

@@ -1,16 +1,17 @@
-"""What administrators look at and ask for: how much runs, what was done by whom, collections of archives."""
+"""What administrators look at and ask for: how much runs, what was done by whom, collections of archives, losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from codehub.db import audit_pages, gc_runs, limits
+from codehub.db import audit_pages, gc_runs, limits, losses
 from codehub.db.audit_pages import AuditFilter, AuditLine
 from codehub.db.gc_runs import GcPlace, GcRun
 from codehub.db.limits import RunningOfUser
 from codehub.db.pool import Pool, connection
 from codehub.errors import Conflict
 from codehub.model.limits import Quota
+from codehub.model.workspace import InstanceBackend
 from codehub.services import audit
 from codehub.services.actors import Actor
 
@@ -68,3 +69,11 @@ async def gc_page(
         runs = await gc_runs.page(conn, after, limit + 1)
     last = runs[limit - 1] if len(runs) > limit else None
     return runs[:limit], None if last is None else GcPlace(last.requested_at, last.id)
+
+
+async def accept_losses(pool: Pool, actor: Actor, backend: InstanceBackend) -> None:
+    """Say that the homes which this backend lacks are lost: their workspaces become errors that can be recovered."""
+    actor.require_admin()
+    async with connection(pool) as conn:
+        await losses.accept(conn, backend, actor.user_id)
+        await audit.record(conn, actor, "losses.accept", None, backend=backend)

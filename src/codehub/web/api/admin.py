@@ -104,6 +104,16 @@ async def request_gc(actor: AdminActor, context: InContext, given: schemas.GcOrd
     return schemas.GcAccepted(id=identity)
 
 
+@router.post("/losses", status_code=204)
+async def accept_losses(actor: AdminActor, context: InContext, given: schemas.AcceptedLosses) -> None:
+    """Say that the homes which a backend lacks are lost, so that their workspaces can be recovered.
+
+    Many that are missing at once are taken for an outage, and left alone, until somebody says this. It holds for an
+    hour, and removes nothing: a home that is back is found.
+    """
+    await administering.accept_losses(context.pool, actor, given.backend)
+
+
 def _audit_line(line: AuditRow) -> schemas.AuditLine:
     return schemas.AuditLine.model_validate(
         {

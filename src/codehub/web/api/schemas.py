@@ -117,6 +117,12 @@ class GcOrder(Strict):
     ] = False
 
 
+class AcceptedLosses(Strict):
+    """Homes that are missing, and are not coming back."""
+
+    backend: Annotated[InstanceBackend, Field(description="Where they were.")]
+
+
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
