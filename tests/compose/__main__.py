@@ -28,7 +28,7 @@ from codehub.drills.figures import percentile
 from tests.compose import closed
 from tests.compose.load import API, Load, Noticed
 from tests.compose.stack import Stack, stack
-from tests.support import eventually_async
+from tests.support import eventually, eventually_async
 
 KILLS = int(os.environ.get("KILLS") or 20)
 QUICK = bool(os.environ.get("QUICK"))
@@ -168,6 +168,8 @@ async def _struck(up: Stack, load: Load, person: Person, moving: str, blow: Blow
         pid = await asyncio.to_thread(up.pid, blow.victim)
         load.expect_death(pid if blow.victim.startswith(("proxy", "api")) else None, is_proxy="proxy" in blow.victim)
         os.kill(pid, signal.SIGKILL)
+        await asyncio.to_thread(eventually, lambda: not _lives(pid), f"{blow.victim} is dead")
+        load.death_seen()
     if blow.strike:
         load.expect_death()
         await asyncio.to_thread(blow.strike, up)
@@ -180,6 +182,14 @@ async def _struck(up: Stack, load: Load, person: Person, moving: str, blow: Blow
     one = load.next_stretch()
     print(line(blow.what, one), flush=True)  # noqa: T201
     return one
+
+
+def _lives(pid: int) -> bool:
+    """Whether it may still have sockets: a zombie has none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 async def _lost(person: Person, load: Load, busy: str, moving: str) -> list[str]:

@@ -6,6 +6,7 @@ proxy was killed, or a change whose API was, is told apart from one that began l
 
 import asyncio
 import json
+import math
 import subprocess
 import time
 from collections.abc import Coroutine
@@ -22,7 +23,6 @@ REQUEST_SECONDS = 15.0
 TRIES = 3
 READERS, STREAMS, SOCKETS = 3, 4, 6
 CAUGHT_UP_SECONDS = 30.0
-_AT_ONCE_SECONDS = 0.05  # between the order to die and death
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Load:
         self._cookies = cookies
         self._workspace = workspace
         self._tasks: list[asyncio.Task[None]] = []
-        self._killed_at = 0.0
+        self._died_at = 0.0
         self._doomed_ports: set[int] = set()
         self._open: dict[int, ClientConnection] = {}
         self._seen = [0] * STREAMS  # the newest memo that each stream told
@@ -81,7 +81,11 @@ class Load:
     def expect_death(self, pid: int | None = None, *, is_proxy: bool = False) -> None:
         """Just before a part is killed. A proxy takes what is on it along, an API the changes it has begun."""
         self._doomed_ports = ports_of(pid) if pid and is_proxy else set()
-        self._killed_at = time.monotonic() if pid else 0.0
+        self._died_at = math.inf if pid else 0.0
+
+    def death_seen(self) -> None:
+        """What begins from here on is on nobody who dies; on a busy machine the killed keep sockets for a while."""
+        self._died_at = min(self._died_at, time.monotonic())
 
     async def caught_up(self) -> None:
         """Return when every stream has told what was written by now, and every WebSocket is open."""
@@ -209,7 +213,7 @@ class Load:
             self.noticed.fail(f"{what}: {why}")
 
     def _was_under_way(self, began: float) -> bool:
-        return began <= self._killed_at + _AT_ONCE_SECONDS
+        return began <= self._died_at
 
     def _socket_broke(self, port: int, began: float, error: Exception) -> None:
         if port and port in self._doomed_ports:
