@@ -5,13 +5,12 @@ and back by itself.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from codehub.config import Settings
 from codehub.db.pool import API_TIMEOUTS, Connection, Pool, Role, open_pool
@@ -23,24 +22,9 @@ from codehub.web.context import Context
 from tests.accounts.people import add_person, token_headers
 from tests.api.caller import Caller, error
 from tests.api.conftest import BASE_URL, IMAGES
-from tests.coordinator.wire import wire_to_redis
-from tests.db.test_pool import Line, line_to
 from tests.events.test_questions import answering
+from tests.lab.wire import wire_to_database, wire_to_redis
 from tests.support import eventually_async
-
-
-class SilentLine(Line):
-    """The wire stays; nothing comes through it any more."""
-
-    silent = False
-
-    async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await source.read(65536):
-                if self.silent:
-                    await asyncio.sleep(3600)
-                sink.write(data)
-        sink.transport.abort()
 
 
 @asynccontextmanager
@@ -74,29 +58,23 @@ async def works(caller: Caller) -> bool:
 
 
 async def test_postgresql_is_gone_and_comes_back(database: str, pool: Pool, redis: Redis, settings: Settings) -> None:
-    async with line_to(database) as (line, url), calling(pool, url, redis, settings) as ada:
+    async with wire_to_database(database) as (wire, url), calling(pool, url, redis, settings) as ada:
         assert await works(ada)
-        await line.cut()
+        await wire.cut()
         for _ in range(3):
             await refused_in_time(ada)
-        await line.mend()
+        await wire.mend()
         await eventually_async(lambda: works(ada), "it works again by itself")
 
 
 async def test_postgresql_says_nothing_any_more(database: str, pool: Pool, redis: Redis, settings: Settings) -> None:
-    line = SilentLine(database)
-    await line.mend()
-    url = make_conninfo(database, host="127.0.0.1", port=line.port, sslmode="disable")
-    try:
-        async with calling(pool, url, redis, settings) as ada:
-            assert await works(ada)
-            line.silent = True
-            await refused_in_time(ada)
-            await asyncio.gather(*(refused_in_time(ada) for _ in range(20)))
-            line.silent = False
-            await eventually_async(lambda: works(ada), "it works again by itself")
-    finally:
-        await line.cut()
+    async with wire_to_database(database) as (wire, url), calling(pool, url, redis, settings) as ada:
+        assert await works(ada)
+        wire.silence()
+        await refused_in_time(ada)
+        await asyncio.gather(*(refused_in_time(ada) for _ in range(20)))
+        wire.speak()
+        await eventually_async(lambda: works(ada), "it works again by itself")
 
 
 @pytest.mark.parametrize("how", ["cut", "silence"])

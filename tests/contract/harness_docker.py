@@ -18,7 +18,7 @@ from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
 from tests.contract.s3 import silent_urls
 from tests.lab.docker import LABEL, Lab, lab
-from tests.lab.relay import Relay
+from tests.lab.wire import Wire, wire_to_socket
 from tests.support import eventually
 
 UID = 1000
@@ -29,10 +29,10 @@ class DockerHarness:
     images = Images(quick="quick", missing="missing")
     skills = frozenset(Skill)
 
-    def __init__(self, engine: Lab, options: DockerOptions, relay: Relay, store: ArchiveStore, silent: int) -> None:
+    def __init__(self, engine: Lab, options: DockerOptions, wire: Wire, store: ArchiveStore, silent: int) -> None:
         self.lab = engine
         self.options = options
-        self.relay = relay
+        self.wire = wire
         self.store = store
         self.archives: Archives = store
         self.silent_port = silent
@@ -111,10 +111,10 @@ class DockerHarness:
             self.lab.call("POST", "/volumes/create", {"Name": name, "Labels": labels}).raise_for_status()
 
     async def break_engine(self) -> None:
-        await self.relay.cut()
+        await self.wire.cut()
 
     async def mend_engine(self) -> None:
-        await self.relay.open()
+        await self.wire.mend()
 
     async def close(self) -> None:
         for driver in self.drivers:
@@ -138,16 +138,16 @@ def _entry(name: str, kind: bytes, mode: int, size: int = 0) -> tarfile.TarInfo:
 @asynccontextmanager
 async def open_harness(folder: Path, store: ArchiveStore) -> AsyncIterator[Harness]:
     engine = lab()
-    relay = Relay(folder / "engine.sock", Path(engine.host.removeprefix("unix://")))
-    await relay.open()
+    wire = wire_to_socket(folder / "engine.sock", Path(engine.host.removeprefix("unix://")))
+    await wire.mend()
     patience = Patience(connect=1.0, look=5.0, ready=20.0)
     with (
-        engine.installation(host=f"unix://{relay.path}", patience=patience) as options,
+        engine.installation(host=f"unix://{wire.path}", patience=patience) as options,
         socket.create_server(("127.0.0.1", 0)) as silent,
     ):
-        harness = DockerHarness(engine, options, relay, store, int(silent.getsockname()[1]))
+        harness = DockerHarness(engine, options, wire, store, int(silent.getsockname()[1]))
         try:
             yield harness
         finally:
             await harness.close()
-            await relay.cut()
+            await wire.cut()

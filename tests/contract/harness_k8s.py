@@ -17,7 +17,7 @@ from codehub.model.names import instance_name, parse_archive_key, volume_name
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
 from tests.contract.s3 import machine_address, silent_urls
-from tests.lab.k8s import Lab, ServerRelay, lab
+from tests.lab.k8s import Lab, ServerWire, lab
 from tests.support import eventually, eventually_async
 
 UID = 1000
@@ -29,11 +29,11 @@ class KubernetesHarness:
     skills = frozenset(Skill)
 
     def __init__(
-        self, cluster: Lab, options: KubernetesOptions, relay: ServerRelay, store: ArchiveStore, silent: str
+        self, cluster: Lab, options: KubernetesOptions, wire: ServerWire, store: ArchiveStore, silent: str
     ) -> None:
         self.lab = cluster
         self.options = options
-        self.relay = relay
+        self.wire = wire
         self.store = store
         self.archives: Archives = store
         self.silent = silent
@@ -123,10 +123,10 @@ class KubernetesHarness:
             await self.drivers[0].cluster.create("persistentvolumeclaims", claim)
 
     async def break_engine(self) -> None:
-        await self.relay.cut()
+        await self.wire.cut()
 
     async def mend_engine(self) -> None:
-        await self.relay.open()
+        await self.wire.mend()
 
     async def close(self) -> None:
         for driver in self.drivers:
@@ -149,19 +149,19 @@ def _lives(pid: int) -> bool:
 @asynccontextmanager
 async def open_harness(folder: Path, store: ArchiveStore) -> AsyncIterator[Harness]:
     cluster = lab()
-    relay = ServerRelay(cluster, folder)
-    await relay.open()
+    wire = ServerWire(cluster, folder)
+    await wire.mend()
     patience = Patience(connect=1.0, look=5.0, pending=60.0, ready=30.0)
     with (
         cluster.namespace() as namespace,
         machine_address() as address,
         socket.create_server((address, 0)) as silent,
     ):
-        options = cluster.options(namespace=namespace, kubeconfig=relay.kubeconfig, patience=patience)
+        options = cluster.options(namespace=namespace, kubeconfig=wire.kubeconfig, patience=patience)
         port = silent.getsockname()[1]
-        harness = KubernetesHarness(cluster, options, relay, store, f"{address}:{port}")
+        harness = KubernetesHarness(cluster, options, wire, store, f"{address}:{port}")
         try:
             yield harness
         finally:
             await harness.close()
-            await relay.cut()
+            await wire.cut()

@@ -1,6 +1,7 @@
 """What is particular to a folder and to a bucket: unfinished uploads, links, prefixes, copies in parts, job inputs."""
 
 import asyncio
+import errno
 import io
 import json
 import os
@@ -12,8 +13,7 @@ import pytest
 import zstandard
 from obstore.store import S3Store as ObstoreS3
 
-from codehub.drivers import archive_store
-from codehub.drivers.archive_store.folder import MARKER
+from codehub.drivers.archive_store.folder import MARKER, FolderObjects
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, Meta, parse
 from codehub.drivers.archives import ArchiveStore, Limits, S3Options
 from codehub.errors import DriverError, SettingsError, Unreachable
@@ -149,26 +149,38 @@ async def test_other_things_in_the_folder_are_shown_and_do_no_harm(folder: Folde
     assert not any(archive.complete for archive in found.values())
 
 
-async def test_what_a_folder_vouches_for_is_on_the_disk(folder: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_folder_vouches_for_is_on_the_disk(folder: FolderStore) -> None:
     synced: list[Path] = []
-    real = os.fsync
 
     def recording(file: int) -> None:
         synced.append(Path(f"/proc/self/fd/{file}").readlink())
-        real(file)
+        os.fsync(file)
 
-    monkeypatch.setattr(os, "fsync", recording)
+    archives = ArchiveStore(FolderObjects(folder.root, Limits(), recording), PREFIX)
     key, written_by_a_job = new_key(), new_key()
     path = folder.root / PREFIX / key
-    await folder.archives.make_empty(key)
+    await archives.make_empty(key)
     assert any(f"{path}#" in str(file) for file in synced)
     assert any(f"{path}.meta#" in str(file) for file in synced)
     assert {path.parent, path.parent.parent} <= set(synced)
     synced.clear()
     await folder.put_archive(written_by_a_job)
-    await folder.archives.verify(written_by_a_job)
+    await archives.verify(written_by_a_job)
     path = folder.root / PREFIX / written_by_a_job
     assert {path, path.with_name("home.tar.zst.meta"), path.parent, path.parent.parent, folder.root} <= set(synced)
+
+
+async def test_what_does_not_get_to_the_disk_is_not_vouched_for(folder: FolderStore) -> None:
+    def failing(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    archives = ArchiveStore(FolderObjects(folder.root, Limits(), failing), PREFIX)
+    made, written_by_a_job = new_key(), new_key()
+    with pytest.raises(Unreachable, match=os.strerror(errno.EIO)):
+        await archives.make_empty(made)
+    assert await folder.archives.verify(made) is ArchiveSeen.MISSING
+    await folder.put_archive(written_by_a_job)
+    assert await archives.verify(written_by_a_job) is ArchiveSeen.UNREACHABLE
 
 
 # -- the bucket ------------------------------------------------------------------------------------------------------
@@ -189,12 +201,12 @@ async def test_a_large_archive_is_copied_in_parts_on_the_server(bucket: S3Store)
 async def test_without_keys_of_our_own_a_copy_is_made_too(
     bucket: S3Store, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(archive_store.bucket, "ONE_COPY", most)
     options = bucket.server.options
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", str(options.access_key_id))
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", str(options.secret_access_key))
     keyless = replace(options, access_key_id=None, secret_access_key=None)
-    archives = ArchiveStore.open(bucket.server.url, prefix=bucket.prefix, s3=keyless, limits=SMALL_PARTS)
+    limits = replace(SMALL_PARTS, one_copy_bytes=most)
+    archives = ArchiveStore.open(bucket.server.url, prefix=bucket.prefix, s3=keyless, limits=limits)
     source, target = new_key(), new_key()
     await bucket.put_archive(source, os.urandom(12 * MIB))
     await archives.copy(source, target)

@@ -13,8 +13,8 @@ from codehub.errors import Unavailable
 from codehub.model.workspace import Desired, WorkspaceId
 from codehub.signals.activity import ACTIVITY, RedisActivity
 from codehub.signals.connect import Redis, open_redis
-from tests.coordinator.wire import wire_to_redis
 from tests.db.support import add_workspace, read
+from tests.lab.wire import wire_to_redis
 from tests.support import eventually_async
 
 FLUSH = 0.2

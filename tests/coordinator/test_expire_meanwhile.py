@@ -15,8 +15,8 @@ from codehub.model.workspace import Desired, WorkspaceId
 from codehub.signals.activity import ACTIVITY, RedisActivity
 from codehub.signals.connect import Redis, open_redis
 from tests.coordinator.test_expire import add_idle, add_stopped, desired
-from tests.coordinator.wire import wire_to_redis
 from tests.db.support import read
+from tests.lab.wire import wire_to_redis
 
 
 @dataclass

@@ -13,8 +13,8 @@ from codehub.db.pool import Connection
 from codehub.model.workspace import UserId
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.events import Event, RedisEvents
-from tests.coordinator.wire import wire_to_database, wire_to_redis
 from tests.db.support import OWNER, add_workspace, change
+from tests.lab.wire import wire_to_database, wire_to_redis
 from tests.support import eventually_async
 
 GAP = ("t:sse:all", {"gap": True})

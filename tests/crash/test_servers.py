@@ -15,7 +15,7 @@ from tests.crash.herd import Coordinator, Nursery, herd_of
 from tests.crash.servers import own_server
 from tests.crash.site import Site, docker_site, process_site
 from tests.lab.docker import lab
-from tests.lab.relay import Relay
+from tests.lab.wire import wire_to_socket
 from tests.support import eventually_async
 
 MIDDLES = (Operation.STARTING, Operation.STOPPING, Operation.ARCHIVING, Operation.RESTORING)
@@ -102,18 +102,18 @@ async def test_the_s3_server_is_killed_and_started_again(
 
 async def test_the_engine_is_cut_off(folder: Path, database: str, server_redis: str, nursery: Nursery) -> None:
     engine = lab()
-    relay = Relay(folder / "engine.sock", Path(engine.host.removeprefix("unix://")))
-    await relay.open()
+    wire = wire_to_socket(folder / "engine.sock", Path(engine.host.removeprefix("unix://")))
+    await wire.mend()
     out = "a backend cannot be looked at"
-    async with docker_site(folder, database, server_redis, engine, host=f"unix://{relay.path}") as site:
+    async with docker_site(folder, database, server_redis, engine, host=f"unix://{wire.path}") as site:
 
         async def disturb(_: Operation) -> None:
             already = times(site, out)
-            await relay.cut()
+            await wire.cut()
             await told(site, out, already)
-            await relay.open()
+            await wire.mend()
 
         async with living(site, nursery, disturb) as somebody:
             await somebody.run(SIZE)
             assert not somebody.middles & {Operation.STARTING, Operation.ARCHIVING, Operation.RESTORING}
-    await relay.cut()
+    await wire.cut()

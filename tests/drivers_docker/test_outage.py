@@ -21,7 +21,7 @@ from codehub.model.observation import Life
 from codehub.model.workspace import Incarnation, VolumeRef
 from tests.drivers_docker.conftest import FolderStore, Home, make_home, new_op, new_workspace
 from tests.lab.docker import SCRIPT, Lab
-from tests.lab.relay import Relay
+from tests.lab.wire import Wire, mended, wire_to_socket
 from tests.support import eventually, eventually_async, missing, short_folder
 
 Verb = Callable[[DockerDriver], Coroutine[Any, Any, object]]
@@ -45,11 +45,9 @@ VERBS: dict[str, Verb] = {
 
 
 @pytest.fixture
-async def relay(lab: Lab) -> AsyncIterator[Relay]:
-    made = Relay(short_folder() / "engine.sock", Path(lab.host.removeprefix("unix://")))
-    await made.open()
-    yield made
-    await made.cut()
+async def wire(lab: Lab) -> AsyncIterator[Wire]:
+    async with mended(wire_to_socket(short_folder() / "engine.sock", Path(lab.host.removeprefix("unix://")))) as wire:
+        yield wire
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -62,10 +60,10 @@ async def test_nothing_listens(lab: Lab, store: FolderStore, verb: str) -> None:
     await driver.close()
 
 
-async def test_it_listens_and_never_answers(lab: Lab, store: FolderStore, relay: Relay) -> None:
-    relay.frozen = True
+async def test_it_listens_and_never_answers(lab: Lab, store: FolderStore, wire: Wire) -> None:
+    wire.silence()
     patience = Patience(connect=0.5, look=0.5, act=0.5)
-    driver = DockerDriver(lab.options(host=f"unix://{relay.path}", patience=patience), store.job_urls)
+    driver = DockerDriver(lab.options(host=f"unix://{wire.path}", patience=patience), store.job_urls)
     before = time.monotonic()
     for verb in VERBS.values():
         with pytest.raises(Unreachable):
@@ -74,15 +72,15 @@ async def test_it_listens_and_never_answers(lab: Lab, store: FolderStore, relay:
     await driver.close()
 
 
-async def test_events_come_again_after_an_outage(lab: Lab, store: FolderStore, relay: Relay) -> None:
-    driver = DockerDriver(lab.options(host=f"unix://{relay.path}"), store.job_urls)
+async def test_events_come_again_after_an_outage(lab: Lab, store: FolderStore, wire: Wire) -> None:
+    driver = DockerDriver(lab.options(host=f"unix://{wire.path}"), store.job_urls)
     events = driver.instances.events()
     async with asyncio.timeout(20):
         await anext(events)
-        await relay.cut()
+        await wire.cut()
         with pytest.raises(Unreachable):
             await driver.instances.observe()
-        await relay.open()
+        await wire.mend()
         await anext(events)
     await events.aclose()  # type: ignore[attr-defined]
     await driver.close()

@@ -2,6 +2,11 @@
 
 import asyncio
 import json
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,9 +16,11 @@ from codehub.drivers.docker import DockerDriver, DockerOptions
 from codehub.drivers.docker import spec as bodies
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import instance_name, volume_name
-from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
+from codehub.model.workspace import Incarnation, VolumeRef
 from tests.drivers_docker.conftest import FolderStore, Home, exists, make_home, new_workspace
 from tests.lab.docker import Lab
+from tests.lab.wire import mended, wire_to_socket
+from tests.support import short_folder
 
 
 def new_incarnation() -> Incarnation:
@@ -108,24 +115,44 @@ async def test_the_engine_itself_refuses_to_remove_a_held_home(lab: Lab, home: H
     assert exists(lab, "volume", volume_name(home.id))
 
 
-class Paused(Exception):
-    """Raised in place of the call at which the ex-leader stopped."""
+@asynccontextmanager
+async def on_a_wire(
+    lab: Lab, options: DockerOptions, store: FolderStore, request: str, then: Callable[[], Coroutine[Any, Any, object]]
+) -> AsyncIterator[DockerDriver]:
+    """A driver whose first request that begins like this arrives at the engine only after `then`."""
+    wire = wire_to_socket(short_folder() / "engine.sock", Path(lab.host.removeprefix("unix://")))
+    met = False
+
+    async def hear(data: bytes) -> None:
+        nonlocal met
+        head = re.match(rb"(\S+) (?:/v[0-9.]+)?(\S+ )HTTP", data)
+        if head is not None and not met and b" ".join(head.groups()).startswith(request.encode()):
+            met = True
+            await then()
+
+    wire.hear = hear
+    async with mended(wire):
+        driver = DockerDriver(replace(options, host=f"unix://{wire.path}"), store.job_urls)
+        yield driver
+        await driver.close()
+    assert met, "it was not asked for"
 
 
-def pausing(driver: DockerDriver, method: str, path_start: str) -> dict[str, Any]:
-    """Stop this driver's next such call before it reaches the engine; `late` then makes it."""
-    engine = driver.volumes._engine
-    original = getattr(engine, method)
-    held: dict[str, Any] = {}
+class Pause:
+    """Of an ex-leader, in the middle of a call."""
 
-    async def stop(path: str, *arguments: Any, **params: Any) -> Any:
-        if path.startswith(path_start) and "late" not in held:
-            held["late"] = lambda: original(path, *arguments, **params)
-            raise Paused
-        return await original(path, *arguments, **params)
+    def __init__(self) -> None:
+        self.begun, self.over = asyncio.Event(), asyncio.Event()
 
-    setattr(engine, method, stop)
-    return held
+    async def __call__(self) -> None:
+        self.begun.set()
+        await self.over.wait()
+
+    async def end(self, call: "asyncio.Task[None]") -> None:
+        """The call goes on, and ends in whatever way."""
+        self.over.set()
+        await asyncio.wait_for(asyncio.wait({call}), 30)
+        call.exception()
 
 
 @pytest.mark.parametrize("stopped_at", ["/containers/", "/volumes/"])
@@ -133,41 +160,38 @@ async def test_a_paused_ex_leader_cannot_remove_the_next_home(
     lab: Lab, options: DockerOptions, store: FolderStore, driver: DockerDriver, stopped_at: str
 ) -> None:
     """It stops before its last calls; meanwhile the new leader removes the home and makes another; then it goes on."""
-    home = await make_home(driver)
-    old = DockerDriver(options, store.job_urls)
-    held = pausing(old, "delete", stopped_at)
-    with pytest.raises(Paused):
-        await old.volumes.delete(home.id, home.volume)
-    await driver.volumes.delete(home.id, home.volume)
-    incarnation = new_incarnation()
-    await driver.volumes.create(home.id, incarnation)
-    new = (await driver.volumes.look(home.id)).ref
-    with pytest.raises(Exception, match=r"No such container|in use"):
-        await held["late"]()
-    with pytest.raises(Refused):
-        await old.volumes.delete(home.id, home.volume)
-    assert (await driver.volumes.look(home.id)).ref == new
+    home, pause = await make_home(driver), Pause()
+    async with on_a_wire(lab, options, store, f"DELETE {stopped_at}", pause) as old:
+        removing = asyncio.create_task(old.volumes.delete(home.id, home.volume))
+        await asyncio.wait_for(pause.begun.wait(), 30)
+        await driver.volumes.delete(home.id, home.volume)
+        incarnation = new_incarnation()
+        await driver.volumes.create(home.id, incarnation)
+        new = (await driver.volumes.look(home.id)).ref
+        await pause.end(removing)
+        assert (await driver.volumes.look(home.id)).ref == new
+        with pytest.raises(Refused):
+            await old.volumes.delete(home.id, home.volume)
+        assert (await driver.volumes.look(home.id)).ref == new
     await driver.volumes.delete(home.id, new)
-    await old.close()
 
 
 async def test_a_paused_ex_leader_cannot_start_on_the_next_home(
     lab: Lab, options: DockerOptions, store: FolderStore, driver: DockerDriver
 ) -> None:
     """It holds the old anchor's id; the home was replaced before its create call reached the engine."""
-    home = await make_home(driver)
-    old = DockerDriver(options, store.job_urls)
-    await old.prepare()
-    held = pausing(old, "post", "/containers/create")
-    with pytest.raises(Paused):
-        await old.instances.start(home.id, home.spec())
-    await driver.volumes.delete(home.id, home.volume)
-    await driver.volumes.create(home.id, new_incarnation())
-    with pytest.raises(Exception, match="No such container"):
-        await held["late"]()
-    assert not exists(lab, "container", instance_name(home.id))
+    home, pause = await make_home(driver), Pause()
+    create = f"POST /containers/create?name={instance_name(home.id)} "
+    async with on_a_wire(lab, options, store, create, pause) as old:
+        await old.prepare()
+        starting = asyncio.create_task(old.instances.start(home.id, home.spec()))
+        await asyncio.wait_for(pause.begun.wait(), 30)
+        await driver.volumes.delete(home.id, home.volume)
+        await driver.volumes.create(home.id, new_incarnation())
+        await pause.end(starting)
+        assert starting.exception() is not None
+        assert not exists(lab, "container", instance_name(home.id))
     await driver.volumes.delete(home.id, (await driver.volumes.look(home.id)).ref)
-    await old.close()
 
 
 async def test_a_volume_lost_behind_our_back_is_not_made_up(lab: Lab, driver: DockerDriver) -> None:
@@ -186,21 +210,17 @@ async def test_a_volume_lost_just_before_it_is_mounted_is_not_made_up(
 ) -> None:
     """The race: it is there when we look and gone when the container is made."""
     home = await make_home(driver)
-    other = DockerDriver(options, store.job_urls)
-    await other.prepare()
-    original = other.volumes.hold
 
-    async def hold(workspace_id: WorkspaceId, volume: VolumeRef) -> str:
-        held = await original(workspace_id, volume)
+    async def lose() -> None:
         lose_volume(lab, home)
-        return held
 
-    other.volumes.hold = hold  # type: ignore[method-assign]
-    with pytest.raises(Refused):
-        await other.instances.start(home.id, home.spec())
-    assert not exists(lab, "volume", volume_name(home.id))
-    assert not exists(lab, "container", instance_name(home.id))
-    await other.close()
+    create = f"POST /containers/create?name={instance_name(home.id)} "
+    async with on_a_wire(lab, options, store, create, lose) as other:
+        await other.prepare()
+        with pytest.raises(Refused):
+            await other.instances.start(home.id, home.spec())
+        assert not exists(lab, "volume", volume_name(home.id))
+        assert not exists(lab, "container", instance_name(home.id))
 
 
 async def test_a_volume_lost_just_before_its_anchor_is_made_again_is_not_made_up(
@@ -209,19 +229,16 @@ async def test_a_volume_lost_just_before_its_anchor_is_made_again_is_not_made_up
     """The race once more, with an anchor that had been pruned: the engine makes a volume for the new anchor."""
     home = await make_home(driver)
     lose_anchor(lab, home)
-    other = DockerDriver(options, store.job_urls)
-    original = other.volumes._make_anchor
 
-    async def make_anchor(*arguments: Any, **more: Any) -> str | None:
+    async def lose() -> None:
         lab.call("DELETE", f"/volumes/{volume_name(home.id)}").raise_for_status()
-        return await original(*arguments, **more)
 
-    other.volumes._make_anchor = make_anchor  # type: ignore[method-assign]
-    with pytest.raises(Refused):
-        await other.instances.start(home.id, home.spec())
-    assert not exists(lab, "volume", volume_name(home.id))
-    assert not exists(lab, "container", bodies.anchor_name(home.id))
-    await other.close()
+    create = f"POST /containers/create?name={bodies.anchor_name(home.id)} "
+    async with on_a_wire(lab, options, store, create, lose) as other:
+        with pytest.raises(Refused):
+            await other.instances.start(home.id, home.spec())
+        assert not exists(lab, "volume", volume_name(home.id))
+        assert not exists(lab, "container", bodies.anchor_name(home.id))
 
 
 async def test_a_pruned_anchor_is_made_again(lab: Lab, driver: DockerDriver, home: Home) -> None:

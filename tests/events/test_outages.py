@@ -14,9 +14,9 @@ from codehub.signals.connect import Redis
 from codehub.web.live import Pace
 from codehub.web.stream import Stream
 from tests.accounts.people import Person, session_headers
-from tests.coordinator.wire import wire_to_database, wire_to_redis
 from tests.db.support import add_workspace, change
 from tests.events.dashboards import QUICK, Server, publishing, serving
+from tests.lab.wire import wire_to_database, wire_to_redis
 from tests.support import eventually_async
 
 

@@ -16,8 +16,8 @@ from codehub.signals.connect import Redis, open_redis
 from codehub.signals.events import RedisEvents
 from codehub.signals.progress import KEY, Progress, RedisProgress, read_progress
 from tests.coordinator.installation import installation, rest
-from tests.coordinator.wire import wire_to_redis
 from tests.db.support import OWNER, add_workspace, read
+from tests.lab.wire import wire_to_redis
 from tests.support import eventually_async
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

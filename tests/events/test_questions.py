@@ -17,7 +17,7 @@ from codehub.model.workspace import Incarnation, InstanceBackend, OpId, Workspac
 from codehub.signals import questions
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.questions import Answerer, Body
-from tests.coordinator.wire import wire_to_redis
+from tests.lab.wire import wire_to_redis
 from tests.support import eventually_async
 
 

@@ -15,7 +15,7 @@ from tests.crash.herd import Nursery
 from tests.crash.site import Site
 from tests.k8s.life import EVERY, coordinated
 from tests.k8s.place import k8s_site, pods_in
-from tests.lab.k8s import Lab, ServerRelay
+from tests.lab.k8s import Lab, ServerWire
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -40,13 +40,13 @@ async def test_the_leader_is_killed_in_every_operation(site: Site, nursery: Nurs
 async def test_a_server_that_is_slow(
     folder: Path, database: str, server_redis: str, nursery: Nursery, lab: Lab, s3: S3Server
 ) -> None:
-    relay = ServerRelay(lab, folder)
-    await relay.open()
-    relay.delay = 0.4
-    with pods_in(lab, relay.kubeconfig) as place:
+    wire = ServerWire(lab, folder)
+    await wire.mend()
+    wire.delay = 0.4
+    with pods_in(lab, wire.kubeconfig) as place:
         async with (
             k8s_site(folder, database, server_redis, place, s3) as site,
             coordinated(site, nursery) as (somebody, _),
         ):
             await somebody.run()
-    await relay.cut()
+    await wire.cut()

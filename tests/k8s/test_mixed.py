@@ -16,7 +16,7 @@ from tests.crash.site import Containers, Place, Processes, Site, open_site
 from tests.k8s.life import coordinated
 from tests.k8s.place import Pods, pods_in
 from tests.lab.docker import lab as docker_lab
-from tests.lab.k8s import Lab, ServerRelay
+from tests.lab.k8s import Lab, ServerWire
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -64,10 +64,10 @@ async def round_trip(them: list[Person]) -> float:
 async def test_a_backend_that_is_out_does_not_slow_the_others(
     folder: Path, database: str, server_redis: str, nursery: Nursery, lab: Lab, s3: S3Server
 ) -> None:
-    relay = ServerRelay(lab, folder)
-    await relay.open()
+    wire = ServerWire(lab, folder)
+    await wire.mend()
     (folder / "d").mkdir(mode=0o755)
-    with pods_in(lab, relay.kubeconfig) as pods:
+    with pods_in(lab, wire.kubeconfig) as pods:
         engine = docker_lab()
         fleet = Fleet((Processes(folder / "d", 9), Containers(engine, engine.host, pods.installation), pods))
         try:
@@ -81,16 +81,16 @@ async def test_a_backend_that_is_out_does_not_slow_the_others(
                 near, far = them[:2], them[2]
                 well = await round_trip(near)
 
-                await relay.cut()
+                await wire.cut()
                 await far.wish(Desired.STANDBY)
                 assert await round_trip(near) < well + MORE_SECONDS
-                await relay.open()
+                await wire.mend()
                 await far.becomes(Phase.STANDBY)
 
-                relay.flowing.clear()
+                wire.silence()
                 await far.wish(Desired.RUNNING)
                 assert await round_trip(near) < well + MORE_SECONDS
-                relay.flowing.set()
+                wire.speak()
                 await far.becomes(Phase.RUNNING)
 
                 for one in them:
@@ -103,4 +103,4 @@ async def test_a_backend_that_is_out_does_not_slow_the_others(
                     )
         finally:
             fleet.close()
-            await relay.cut()
+            await wire.cut()

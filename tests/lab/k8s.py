@@ -23,6 +23,7 @@ import pytest
 from codehub.drivers.docker import WorkspaceImage
 from codehub.drivers.kubernetes import KubernetesOptions
 from codehub.drivers.kubernetes.options import Patience
+from tests.lab.wire import Wire
 from tests.support import eventually
 
 SCRIPT = Path(__file__).with_name("k8s.sh")
@@ -103,65 +104,20 @@ class Lab:
             self.run("delete", "namespace", name, "--wait=false", check=False)
 
 
-class ServerRelay:
-    """A port that leads to the API server, and can be cut, mended and slowed down: a cluster that is out."""
+class ServerWire(Wire):
+    """Leads to the API server: a cluster that is out, or slow."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
+        super().__init__(lambda: asyncio.open_connection("127.0.0.1", 16443))
         self._lab = lab
         self._folder = folder
-        self._server: asyncio.Server | None = None
-        self._carrying: set[asyncio.Task[None]] = set()
-        self._port = 0
-        self.delay = 0.0  # of each answer, in seconds
-        self.flowing = asyncio.Event()  # cleared: connections are taken, and nothing is answered
-        self.flowing.set()
 
     @property
     def kubeconfig(self) -> Path:
         path = self._folder / "kubeconfig"
         text = self._lab.kubeconfig.read_text()
-        path.write_text(text.replace("https://127.0.0.1:16443", f"https://127.0.0.1:{self._port}"))
+        path.write_text(text.replace("https://127.0.0.1:16443", f"https://127.0.0.1:{self.port}"))
         return path
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-
-    async def cut(self) -> None:
-        if self._server is None:
-            return
-        self._server.close()
-        self._server = None
-        for task in list(self._carrying):
-            task.cancel()
-        await asyncio.gather(*self._carrying, return_exceptions=True)
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._carrying.add(task)
-        far_writer: asyncio.StreamWriter | None = None
-        try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", 16443)
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._copy(reader, far_writer, slow=False))
-                tasks.create_task(self._copy(far_reader, writer, slow=True))
-        except* (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            self._carrying.discard(task)
-            for end in (writer, far_writer):
-                if end is not None:
-                    end.transport.abort()
-
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, slow: bool) -> None:
-        while data := await reader.read(1 << 16):
-            if slow and self.delay:
-                await asyncio.sleep(self.delay)
-            await self.flowing.wait()
-            writer.write(data)
-            await writer.drain()
-        raise ConnectionResetError  # one end is closed: so is the other
 
 
 def lab() -> Lab:

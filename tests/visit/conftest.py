@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -97,3 +98,12 @@ async def resting(owner: Connection, person: Person, phase: str, **columns: Any)
     return await add_workspace(
         owner, owner_user_id=person.id, **{"phase": phase, "desired_state": phase, "name": "thesis", **columns}
     )
+
+
+async def moving(
+    owner: Connection, person: Person, phase: str, operation: str, desired: str, **columns: Any
+) -> WorkspaceId:
+    """One that an operation is under way for, since now."""
+    now = datetime.now(UTC)
+    under_way = {"desired_state": desired, "operation": operation, "op_id": uuid4(), "op_started_at": now}
+    return await resting(owner, person, phase, **under_way, **columns)

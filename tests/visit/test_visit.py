@@ -24,7 +24,7 @@ from tests.accounts.people import Person, add_person, session_headers, token_hea
 from tests.api.caller import error
 from tests.db.support import add_workspace, change, read
 from tests.support import eventually_async
-from tests.visit.conftest import MAIN, PLAIN, Browser, api_over, resting, running
+from tests.visit.conftest import MAIN, PLAIN, Browser, api_over, moving, resting, running
 
 
 async def desired(owner: Connection, workspace: WorkspaceId) -> str:
@@ -175,10 +175,7 @@ async def test_who_waits_a_moment_sees_no_page(
 async def test_an_operation_is_waited_for_and_then_it_is_woken(
     ada: Browser, person: Person, owner: Connection, context: Context
 ) -> None:
-    busy = await resting(
-        owner, person, "RUNNING", desired_state="STANDBY", operation="STOPPING", op_id=uuid4(),
-        op_started_at=datetime.now(UTC), endpoint=None,
-    )  # fmt: skip
+    busy = await moving(owner, person, "RUNNING", "STOPPING", "STANDBY")
     page = await ada.goes_to(f"/w/{busy}/")
     assert "Stopping first" in page.text
     assert await desired(owner, busy) == "STANDBY", "not against an operation"
@@ -192,41 +189,38 @@ async def test_an_operation_is_waited_for_and_then_it_is_woken(
 
     await eventually_async(is_asked, "it is woken")
     await change(owner, busy, phase="RUNNING", endpoint="10.0.0.1:80")
-    while b"event: go" not in await asyncio.wait_for(anext(told), 5):
-        pass
+    await _let_go(told)
 
 
 async def test_many_who_wait_for_one_workspace_share_a_look(
     person: Person, owner: Connection, context: Context, redis: Redis
 ) -> None:
-    moving = await resting(
-        owner, person, "ARCHIVED", desired_state="RUNNING", operation="RESTORING", op_id=uuid4(),
-        op_started_at=datetime.now(UTC), archive_key="a/b",
-    )  # fmt: skip
+    awaited = await moving(owner, person, "ARCHIVED", "RESTORING", "RUNNING", archive_key="a/b")
     await redis.config_resetstat()
-    waiting = [_events(context, person, moving) for _ in range(20)]
+    waiting = [_events(context, person, awaited) for _ in range(20)]
     for _ in range(3):  # the elapsed seconds change, so each is told again
         told = await asyncio.gather(*(asyncio.wait_for(anext(each), 10) for each in waiting))
         assert all(b"event: progress" in each for each in told)
     stats = await redis.info("commandstats")
     assert 3 <= stats["cmdstat_mget"]["calls"] <= 10, "one question for the progress goes with each look"
-    await change(owner, moving, phase="RUNNING", operation="NONE", op_started_at=None, endpoint="10.0.0.1:80")
+    await change(owner, awaited, phase="RUNNING", operation="NONE", op_started_at=None, endpoint="10.0.0.1:80")
     for each in waiting:
-        while b"event: go" not in await asyncio.wait_for(anext(each), 5):
-            pass
+        await _let_go(each)
 
 
 async def test_who_may_not_see_it_is_not_told_what_others_are(
     pool: Pool, person: Person, owner: Connection, context: Context
 ) -> None:
-    busy = await resting(
-        owner, person, "RUNNING", desired_state="STANDBY", operation="STOPPING", op_id=uuid4(),
-        op_started_at=datetime.now(UTC),
-    )  # fmt: skip
+    busy = await moving(owner, person, "RUNNING", "STOPPING", "STANDBY")
     bob = await add_person(pool, "bob")
     theirs, others = _events(context, person, busy), _events(context, bob, busy)
     assert b"event: progress" in await asyncio.wait_for(anext(theirs), 10)
     assert b"event: go" in await asyncio.wait_for(anext(others), 10)
+
+
+async def _let_go(told: AsyncIterator[bytes]) -> None:
+    while b"event: go" not in await asyncio.wait_for(anext(told), 5):
+        pass
 
 
 async def _events(context: Context, person: Person, workspace: WorkspaceId) -> AsyncIterator[bytes]:
@@ -243,11 +237,7 @@ async def _events(context: Context, person: Person, workspace: WorkspaceId) -> A
 
 
 async def test_the_page_knows_how_long_it_usually_takes(ada: Browser, person: Person, owner: Connection) -> None:
-    op_id = uuid4()
-    starting = await resting(
-        owner, person, "STANDBY", desired_state="RUNNING", operation="STARTING", op_id=op_id,
-        op_started_at=datetime.now(UTC),
-    )  # fmt: skip
+    starting = await moving(owner, person, "STANDBY", "STARTING", "RUNNING")
     for seconds in (5, 7, 9):
         before = uuid4()
         for operation, duration in (("STARTING", None), ("NONE", seconds * 1000)):

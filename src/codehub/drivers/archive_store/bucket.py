@@ -25,7 +25,6 @@ from codehub.errors import ActionFailed, DriverError, SettingsError, Unreachable
 
 BLOCK = 4 << 20
 PAGE = 1000
-ONE_COPY = 5 << 30  # what S3 copies in one request at most
 STREAM_PART = 64 << 20  # 10,000 parts at most: 640 GB
 
 _STATUS = re.compile(r"status code: ([0-9]{3})")
@@ -99,7 +98,7 @@ class BucketObjects:
     async def copy(self, source: str, target: str, size: int) -> None:
         if size > self._limits.part_bytes and self._multipart is not None:
             await self._multipart.copy(source, target, size)
-        elif size > ONE_COPY:
+        elif size > self._limits.one_copy_bytes:
             # Without keys of our own to sign with, it goes through here; a failure may leave an unfinished upload.
             blocks = self.stream(source)
             upload = obstore.put_async(self._slow, target, blocks, use_multipart=True, chunk_size=STREAM_PART)

@@ -46,9 +46,11 @@ T = TypeVar("T")
 class FolderObjects:
     """One folder."""
 
-    def __init__(self, root: Path, limits: Limits) -> None:
+    def __init__(self, root: Path, limits: Limits, sync: Callable[[int], None] = os.fsync) -> None:
+        """`sync`: what brings a file or a folder to the disk for certain."""
         self._root = root
         self._limits = limits
+        self._sync = sync
         self._threads = ThreadPoolExecutor(max_workers=16, thread_name_prefix="archives")
 
     # -- asynchronous shell ---------------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ class FolderObjects:
         (self._root / MARKER).write_text("CodeHub keeps archives of workspaces here.\n")
         for folder in (self._root, self._root.parent):
             with _opened(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as handle:
-                os.fsync(handle)
+                self._sync(handle)
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -155,7 +157,7 @@ class FolderObjects:
                 if make:
                     with suppress(FileExistsError):
                         os.mkdir(folder, 0o700, dir_fd=handle)
-                        os.fsync(handle)
+                        self._sync(handle)
                 inner = os.open(folder, _FOLDER_FLAGS, dir_fd=handle)
                 os.close(handle)
                 handle = inner
@@ -205,7 +207,7 @@ class FolderObjects:
             file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
             try:
                 yield file
-                os.fsync(file)
+                self._sync(file)
                 os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(OSError):
@@ -213,7 +215,7 @@ class FolderObjects:
                 raise
             finally:
                 os.close(file)
-            os.fsync(folder)
+            self._sync(folder)
 
     def _delete(self, path: str) -> None:
         try:
@@ -222,7 +224,7 @@ class FolderObjects:
                     if found == name or _finished_name(found) == name:
                         with suppress(FileNotFoundError):
                             os.unlink(found, dir_fd=folder)
-                os.fsync(folder)
+                self._sync(folder)
         except (FileNotFoundError, NotADirectoryError):
             if not self._is_there():
                 raise
@@ -234,11 +236,11 @@ class FolderObjects:
 
     def _settle(self, path: str) -> None:
         with _opened(self._open(path)) as file:
-            os.fsync(file)
+            self._sync(file)
         folder = (self._root / path).parent
         while True:
             with _opened(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as handle:
-                os.fsync(handle)
+                self._sync(handle)
             if folder == self._root:
                 return
             folder = folder.parent

@@ -41,6 +41,7 @@ class Limits:
     request: float = 5.0  # one small request and its answer
     progress: float = 30.0  # while much is read or copied: the longest time without getting further
     part_bytes: int = 512 << 20
+    one_copy_bytes: int = 5 << 30  # what S3 copies in one request at most
 
 
 @dataclass(frozen=True, slots=True)
