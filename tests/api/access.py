@@ -105,7 +105,8 @@ people and says what to do, `code` is stable and for programs.
 - **Really?** A workspace in ERROR cannot be archived. Deleting one whose home is on its volume is 409
   `needs_confirmation`, which says what would be lost, until it is asked for with `?confirm=true`; a purge is not asked.
 - **Away**: when something that is needed does not answer it is 503 within two seconds; `Retry-After` says when to ask
-  again.
+  again. It may have been done all the same. So GET, PATCH and DELETE are asked again (not with `If-Match`); a 409 then
+  whose `details.desired_state` is what you asked for says that it was heard and is being done.
 """
 
 

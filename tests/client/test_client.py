@@ -1,9 +1,12 @@
 """What the client makes of answers, good and bad. Its calls on the real API are in tests/cli."""
 
+import time
+from collections.abc import Callable
+
 import httpx
 import pytest
 
-from codehub.client import ApiError, Event, EventKind, Events
+from codehub.client import ApiError, Client, Event, EventKind, Events
 from codehub.client.http import tidy_url
 from tests.client.scripted import URL, WORKSPACE_ID, Script, client_of, ok, refusal, sse, workspace
 
@@ -25,6 +28,73 @@ def test_how_long_to_wait_is_kept() -> None:
     answer = refusal(429, "over_limit", "Too many.")
     answer.headers["Retry-After"] = "30"
     assert failure(answer).retry_after == 30
+
+
+def busy(after: str = "0") -> httpx.Response:
+    answer = refusal(503, "unavailable", "The database did not answer in time.")
+    answer.headers["Retry-After"] = after
+    return answer
+
+
+def test_a_server_that_is_busy_is_asked_again_and_not_for_ever() -> None:
+    script = Script(busy(), busy(), ok(workspace()))
+    with client_of(script) as client:
+        assert client.workspace(WORKSPACE_ID).name == "thesis"
+    error = failure(busy(), busy(), busy(), ok(workspace()))
+    assert (error.code, error.is_repeated) == ("unavailable", True)
+
+
+def test_it_is_asked_again_when_it_says() -> None:
+    script = Script(busy("0.3"), ok(workspace()))
+    began = time.monotonic()
+    with client_of(script) as client:
+        client.workspace(WORKSPACE_ID)
+    assert time.monotonic() - began >= 0.3
+
+
+@pytest.mark.parametrize("after", ["", "tomorrow", "-1", "nan", "inf"])
+def test_one_that_does_not_say_when_is_not_asked_again(after: str) -> None:
+    assert failure(busy(after), ok(workspace())).status == 503
+
+
+def test_what_is_not_the_same_when_done_twice_is_not_asked_again() -> None:
+    asking: list[Callable[[Client], object]] = [
+        lambda client: client.create_workspace("thesis"),
+        lambda client: client.recover_workspace(WORKSPACE_ID),
+        lambda client: client.update_workspace(WORKSPACE_ID, if_match='"seen"', name="other"),
+    ]
+    for ask in asking:
+        script = Script(busy(), ok(workspace()))
+        with client_of(script) as client, pytest.raises(ApiError, match="in time"):
+            ask(client)
+        assert len(script.asked) == 1
+
+
+def test_a_wish_that_was_heard_before_the_server_said_that_it_is_busy_is_done() -> None:
+    """As a burst of starts meets it: the wish was written, the answer was late, and now it is being done."""
+    starting = refusal(409, "conflict", "STARTING is in progress.", {"desired_state": "RUNNING"})
+    script = Script(busy(), starting, ok(workspace()))
+    with client_of(script) as client:
+        assert client.set_state(WORKSPACE_ID, "RUNNING").operation == "STARTING"
+    assert [asked.method for asked in script.asked] == ["PATCH", "PATCH", "GET"]
+    stopping = refusal(409, "conflict", "STOPPING is in progress.", {"desired_state": "DELETED"})
+    script = Script(busy(), stopping, ok(workspace(desired_state="DELETED")))
+    with client_of(script) as client:
+        assert client.delete_workspace(WORKSPACE_ID).desired_state == "DELETED"
+    script = Script(busy(), refusal(404, "not_found", "There is no such token."))
+    with client_of(script) as client:
+        client.revoke_token(WORKSPACE_ID)
+
+
+@pytest.mark.parametrize("first", [(), (busy(),)])
+def test_another_s_wish_is_not_ours(first: tuple[httpx.Response, ...]) -> None:
+    told = {"desired_state": "STANDBY" if first else "RUNNING"}
+    script = Script(*first, refusal(409, "conflict", "It is in progress.", told))
+    with client_of(script) as client, pytest.raises(ApiError, match="in progress"):
+        client.set_state(WORKSPACE_ID, "RUNNING")
+    script = Script(*first, refusal(409, "conflict", "It is in progress.", {"desired_state": "DELETED"}))
+    with client_of(script) as client, pytest.raises(ApiError, match="in progress"):
+        client.delete_workspace(WORKSPACE_ID, purge=True)
 
 
 @pytest.mark.parametrize(

@@ -1,63 +1,16 @@
 """The pool: connections with a role and limits, and healing after PostgreSQL was away."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from uuid import uuid4
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codehub.db.pool import Connection, Pool, Role, Timeouts, connection, open_pool, ping
 from codehub.errors import Unavailable
+from codehub.model.workspace import UserId
 from tests.db.support import add_user
+from tests.lab.wire import Wire, wire_to_database
 from tests.support import eventually_async
-
-
-class Line:
-    """The wire between a pool and the server, which the test can cut and mend."""
-
-    def __init__(self, url: str) -> None:
-        self.target = conninfo_to_dict(url)
-        self.port = 0
-        self._server: asyncio.Server | None = None
-        self._ends: set[asyncio.StreamWriter] = set()
-
-    async def mend(self) -> None:
-        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
-
-    async def cut(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        for end in self._ends:
-            end.transport.abort()
-        await self._server.wait_closed()
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, port = str(self.target["host"]), int(self.target.get("port") or 5432)
-        if host.startswith("/"):
-            far_reader, far_writer = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
-        else:
-            far_reader, far_writer = await asyncio.open_connection(host, port)
-        self._ends |= {writer, far_writer}
-        await asyncio.gather(self._copy(reader, far_writer), self._copy(far_reader, writer))
-
-    async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await source.read(65536):
-                sink.write(data)
-        sink.transport.abort()
-
-
-@asynccontextmanager
-async def line_to(url: str) -> AsyncIterator[tuple[Line, str]]:
-    line = Line(url)
-    await line.mend()
-    try:
-        yield line, make_conninfo(url, host="127.0.0.1", port=line.port, sslmode="disable")
-    finally:
-        await line.cut()
 
 
 async def _answers(pool: Pool) -> bool:
@@ -105,6 +58,26 @@ async def test_a_slow_statement_ends(database: str) -> None:
         await ping(pool)
 
 
+async def test_what_was_decided_in_time_has_time_to_be_committed(database: str, owner: Connection) -> None:
+    """Cut off in the middle of its commit it may be written, and whoever asked is told that it was not."""
+    await owner.execute(
+        """CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql
+           AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END'"""
+    )
+    await owner.execute(
+        """CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON users DEFERRABLE INITIALLY DEFERRED
+           FOR EACH ROW EXECUTE FUNCTION take_time()"""
+    )
+    async with open_pool(database, Role.API, timeouts=Timeouts(answer=0.8, commit=30)) as pool:
+        async with connection(pool) as conn:
+            await add_user(conn)
+        assert await (await owner.execute("SELECT FROM users")).fetchall()
+    async with open_pool(database, Role.API, timeouts=Timeouts(answer=0.4, commit=0.1)) as pool:
+        with pytest.raises(Unavailable):
+            async with connection(pool) as conn:
+                await add_user(conn, UserId(uuid4()))
+
+
 async def test_waiting_for_a_connection_ends(database: str) -> None:
     async with (
         open_pool(database, Role.API, max_size=1, timeouts=Timeouts(checkout=0.1)) as pool,
@@ -148,37 +121,40 @@ async def test_connections_that_the_server_ended_are_replaced(database: str, own
 
 async def test_the_pool_survives_an_outage(database: str) -> None:
     timeouts = Timeouts(checkout=0.2)
-    async with line_to(database) as (line, url), open_pool(url, Role.API, min_size=2, timeouts=timeouts) as pool:
+    async with (
+        wire_to_database(database) as (wire, url),
+        open_pool(url, Role.API, min_size=2, timeouts=timeouts) as pool,
+    ):
         await eventually_async(lambda: _answers(pool), "it answers at first")
-        await line.cut()
+        await wire.cut()
         assert not await _answers(pool)
         assert not await _answers(pool)
-        await line.mend()
+        await wire.mend()
         await eventually_async(lambda: _answers(pool), "it answers again")
 
 
 async def test_the_pool_may_be_opened_before_the_server_is_there(database: str) -> None:
-    async with line_to(database) as (line, url):
-        await line.cut()
+    async with wire_to_database(database) as (wire, url):
+        await wire.cut()
         async with open_pool(url, Role.CONTROLLER, timeouts=Timeouts(checkout=0.2)) as pool:
             assert not await _answers(pool)
-            await line.mend()
+            await wire.mend()
             await eventually_async(lambda: _answers(pool), "it answers once the server is there")
 
 
 async def test_an_outage_in_the_middle_of_a_transaction_is_unavailable(database: str) -> None:
-    async with line_to(database) as (line, url), open_pool(url, Role.API) as pool:
+    async with wire_to_database(database) as (wire, url), open_pool(url, Role.API) as pool:
         with pytest.raises(Unavailable) as raised:
-            await _lose_the_line(pool, line)
+            await _lose_the_line(pool, wire)
         assert isinstance(raised.value.__cause__, psycopg.OperationalError)
-        await line.mend()
+        await wire.mend()
         await eventually_async(lambda: _answers(pool), "it answers again")
 
 
-async def _lose_the_line(pool: Pool, line: Line) -> None:
+async def _lose_the_line(pool: Pool, wire: Wire) -> None:
     async with connection(pool) as conn:
         await conn.execute("SELECT 1")
-        await line.cut()
+        await wire.cut()
         await conn.execute("SELECT 1")
 
 

@@ -1,9 +1,12 @@
 /**
- * Calls to the API. Every call ends within 20 seconds, and whatever goes wrong is an ApiError: with the server's code
- * and message, or with code `offline` when there was no answer at all.
+ * Calls to the API. Every attempt ends within 20 seconds, and whatever goes wrong is an ApiError: with the server's code
+ * and message, or with code `offline` when there was no answer at all. A server that says that it is busy is asked again
+ * a few times where doing it twice is doing it once: it may have been done, and nobody was told in time.
  */
 
 const LONGEST_MS = 20_000;
+const REPEATS = 2;
+const LONGEST_PAUSE_MS = 5_000;
 const BASE = "/api/v1";
 
 export class ApiError extends Error {
@@ -11,6 +14,8 @@ export class ApiError extends Error {
   readonly code: string;
   readonly details: Record<string, unknown>;
   readonly retryAfter: number | null;
+  /** It was asked for before, and the server was busy: what was done then may be what stands in the way. */
+  repeated = false;
 
   constructor(status: number, code: string, message: string, details = {}, retryAfter: number | null = null) {
     super(message);
@@ -45,6 +50,22 @@ export function serverNow(): number {
 }
 
 export async function call<T>(method: Method, path: string, asked: Asked = {}): Promise<Answer<T>> {
+  // What was seen before may be what the first attempt has changed.
+  const repeats = method === "POST" || asked.ifMatch ? 0 : REPEATS;
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await callOnce<T>(method, path, asked);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      error.repeated = attempt > 0;
+      if (error.status !== 503 || error.retryAfter === null || attempt === repeats) throw error;
+      const pause = Math.min(error.retryAfter * 1000, LONGEST_PAUSE_MS);
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+async function callOnce<T>(method: Method, path: string, asked: Asked): Promise<Answer<T>> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (asked.body !== undefined) headers["Content-Type"] = "application/json";
   if (asked.ifMatch) headers["If-Match"] = asked.ifMatch;
@@ -71,6 +92,15 @@ export async function get<T>(path: string, query?: Asked["query"]): Promise<T> {
 
 export async function post<T>(path: string, body?: unknown, query?: Asked["query"]): Promise<T> {
   return (await call<T>("POST", path, { body, ...(query ? { query } : {}) })).data;
+}
+
+/** End it for good; what is gone when it is asked for again was ended the first time. */
+export async function end(path: string): Promise<void> {
+  try {
+    await call("DELETE", path);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.repeated && error.status === 404)) throw error;
+  }
 }
 
 /** Every item of a list, page by page. */

@@ -54,6 +54,31 @@ export function useLoaded<T>(read: () => Promise<T>, key: string, everyMs = 0): 
   return state.key === key ? { data: state.data, error: state.error, reload } : { data: null, error: null, reload };
 }
 
+export interface Asking {
+  busy: boolean;
+  error: ApiError | null;
+  ask: (work: () => Promise<void>) => Promise<void>;
+}
+
+/** What a form asks of the server: whether that is under way, and why it was refused the last time. */
+export function useAsking(): Asking {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  async function ask(work: () => Promise<void>): Promise<void> {
+    setBusy(true);
+    setError(null);
+    try {
+      await work();
+    } catch (problem) {
+      if (!(problem instanceof ApiError)) throw problem;
+      setError(problem);
+    } finally {
+      setBusy(false);
+    }
+  }
+  return { busy, error, ask };
+}
+
 /** The page's title while a screen is shown. */
 export function useTitle(title: string): void {
   useEffect(() => {

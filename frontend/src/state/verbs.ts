@@ -1,6 +1,6 @@
 /** What can be done to a workspace. Each answers with the workspace as it is then, which goes into the store at once. */
 
-import { call, get, post } from "../api/client.ts";
+import { ApiError, call, get, post } from "../api/client.ts";
 import type { Desired, NewWorkspace, RecoverFrom, Workspace, WorkspaceChange } from "../api/types.ts";
 import { store } from "./store.ts";
 
@@ -19,8 +19,19 @@ export async function create(given: NewWorkspace): Promise<Workspace> {
   return made;
 }
 
+/** Asked again after a busy answer it may be refused, because it was heard the first time: then it is being done. */
+async function wished(id: string, desired: Desired, asked: Promise<{ data: Workspace }>): Promise<Workspace> {
+  try {
+    return known((await asked).data);
+  } catch (error) {
+    const refused = error instanceof ApiError && error.repeated && error.status === 409;
+    if (!refused || error.details.desired_state !== desired) throw error;
+    return read(id);
+  }
+}
+
 export async function want(id: string, desired: Exclude<Desired, "DELETED">): Promise<Workspace> {
-  return known((await call<Workspace>("PATCH", at(id), { body: { desired_state: desired } })).data);
+  return wished(id, desired, call<Workspace>("PATCH", at(id), { body: { desired_state: desired } }));
 }
 
 export async function change(id: string, body: WorkspaceChange, ifMatch: string | null): Promise<Workspace> {
@@ -28,7 +39,8 @@ export async function change(id: string, body: WorkspaceChange, ifMatch: string 
 }
 
 export async function remove(id: string, how: { purge?: boolean; confirm?: boolean }): Promise<Workspace> {
-  return known((await call<Workspace>("DELETE", at(id), { query: how })).data);
+  const asked = call<Workspace>("DELETE", at(id), { query: how });
+  return how.purge ? known((await asked).data) : wished(id, "DELETED", asked);
 }
 
 export async function undelete(id: string): Promise<Workspace> {

@@ -75,12 +75,22 @@ class Client(Http):
 
     def set_state(self, identity: Id, desired: str) -> Workspace:
         """Ask for RUNNING, STANDBY or ARCHIVED."""
-        return self.update_workspace(identity, desired_state=desired)
+        try:
+            return self.update_workspace(identity, desired_state=desired)
+        except ApiError as error:
+            if not _was_heard(error, desired):
+                raise
+        return self.workspace(identity)
 
     def delete_workspace(self, identity: Id, *, purge: bool = False, confirm: bool = False) -> Workspace:
         """Refused with the code `needs_confirmation` where a home would be lost by it, unless `confirm` is given."""
         params = {"purge": _flag(purge), "confirm": _flag(confirm)}
-        return self.read(Workspace, self.call("DELETE", _workspace(identity), params=params))
+        try:
+            return self.read(Workspace, self.call("DELETE", _workspace(identity), params=params))
+        except ApiError as error:
+            if purge or not _was_heard(error, "DELETED"):
+                raise
+        return self.workspace(identity)
 
     def undelete_workspace(self, identity: Id) -> Workspace:
         return self._verb(identity, "undelete", None)
@@ -126,7 +136,11 @@ class Client(Http):
         return self.read(NewToken, self.call("POST", f"{API}/tokens", json=body))
 
     def revoke_token(self, identity: Id) -> None:
-        self.call("DELETE", f"{API}/tokens/{identity}")
+        try:
+            self.call("DELETE", f"{API}/tokens/{identity}")
+        except ApiError as error:
+            if not (error.is_repeated and error.status == httpx.codes.NOT_FOUND):
+                raise
 
     # -- for administrators
 
@@ -198,6 +212,12 @@ class _UserAnswer(Session):
 
 def _workspace(identity: Id) -> str:
     return f"{API}/workspaces/{identity}"
+
+
+def _was_heard(error: ApiError, desired: str) -> bool:
+    """Whether it is refused only because the first attempt was heard, and is now being done."""
+    is_conflict = error.is_repeated and error.status == httpx.codes.CONFLICT
+    return is_conflict and error.details.get("desired_state") == desired
 
 
 def _flag(value: bool) -> str | None:

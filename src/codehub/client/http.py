@@ -1,5 +1,11 @@
-"""One request to the server: time limits, the credential, and every failure as an ApiError that says what to do."""
+"""One request to the server: time limits, the credential, and every failure as an ApiError that says what to do.
 
+A server that says that it is busy (503, with when to ask again) is asked again a few times, where doing it twice is
+doing it once: such an answer may also mean that it was done, and that nobody was told in time.
+"""
+
+import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -14,6 +20,9 @@ from codehub.client.errors import NOT_CODEHUB, UNREACHABLE, ApiError
 API = "/api/v1"
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 _LONGEST_TEXT = 300  # of an answer that is not ours
+_REPEATS = 2
+_LONGEST_PAUSE_SECONDS = 5.0
+_REPEATABLE = frozenset({"GET", "PATCH", "DELETE"})
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -84,10 +93,18 @@ class Http:
         """A successful answer, or ApiError."""
         given = {name: value for name, value in (params or {}).items() if value is not None}
         limit = httpx.USE_CLIENT_DEFAULT if timeout is None else httpx.Timeout(timeout)
-        with self.reaching():
-            response = self._client.request(method, path, params=given, json=json, headers=headers, timeout=limit)
-        self.check(response)
-        return response
+        # With If-Match it is not: what was seen before may be what the first attempt has changed.
+        repeats = _REPEATS if method in _REPEATABLE and "If-Match" not in (headers or {}) else 0
+        attempt = 0
+        while True:
+            with self.reaching():
+                response = self._client.request(method, path, params=given, json=json, headers=headers, timeout=limit)
+            pause = _retry_after(response) if response.status_code == httpx.codes.SERVICE_UNAVAILABLE else None
+            if pause is None or attempt == repeats:
+                self.check(response, is_repeated=attempt > 0)
+                return response
+            time.sleep(min(pause, _LONGEST_PAUSE_SECONDS))
+            attempt += 1
 
     @contextmanager
     def stream(self, path: str, *, read_seconds: float) -> Iterator[httpx.Response]:
@@ -110,7 +127,7 @@ class Http:
         except ValidationError as error:
             raise self._not_ours(f"{kind.__name__}: {error.errors()[0]['msg']}", response.status_code) from error
 
-    def check(self, response: httpx.Response) -> None:
+    def check(self, response: httpx.Response, *, is_repeated: bool = False) -> None:
         if response.is_success:
             return
         status = response.status_code
@@ -129,7 +146,14 @@ class Http:
                 ) from None
             raise self._not_ours(f"status {status}", status) from None
         details = details if isinstance(details, dict) else None
-        raise ApiError(message, code=code, status=status, details=details, retry_after=_retry_after(response))
+        raise ApiError(
+            message,
+            code=code,
+            status=status,
+            details=details,
+            retry_after=_retry_after(response),
+            is_repeated=is_repeated,
+        )
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
@@ -164,9 +188,10 @@ def _cause(error: Exception) -> str:
 
 def _retry_after(response: httpx.Response) -> float | None:
     try:
-        return float(response.headers["retry-after"])
+        seconds = float(response.headers["retry-after"])
     except (KeyError, ValueError):
         return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 def _header_safe(token: str) -> str:

@@ -30,6 +30,7 @@ class Pool(AsyncConnectionPool[Connection]):
     """A pool whose transactions may have to end in time."""
 
     answer_seconds: float | None = None
+    commit_seconds = 0.0
     shared: dict[object, Any]  # of sharing.py
 
 
@@ -62,6 +63,8 @@ class Timeouts:
     # A whole transaction, waiting for its connection included; None is no limit. A server that is frozen, or behind a
     # network that swallows everything, enforces none of its own limits.
     answer: float | None = None
+    # … but its commit, which begins in time, has this much longer: cut off, nobody knows whether it was written.
+    commit: float = 0.2
 
 
 _DEFAULT_TIMEOUTS = Timeouts()
@@ -110,7 +113,7 @@ async def open_pool(
             "tcp_user_timeout": 60_000,
         },
     )
-    pool.answer_seconds, pool.shared = timeouts.answer, {}
+    pool.answer_seconds, pool.commit_seconds, pool.shared = timeouts.answer, timeouts.commit, {}
     async with pool:
         yield pool
 
@@ -123,9 +126,10 @@ async def connection(pool: Pool) -> AsyncIterator[Connection]:
         with span("transaction", codehub__role=pool.name):
             conn = await _living_connection(pool, until)
             try:
-                with _in_time(conn, until):
+                with _in_time(conn, None if until is None else until + pool.commit_seconds):
                     async with conn:
-                        yield conn
+                        with _in_time(conn, until):
+                            yield conn
             finally:
                 await pool.putconn(conn)
     except _OUTAGES as error:

@@ -1,7 +1,8 @@
 /** Changing one's password. */
 
 import { type FormEvent, useState } from "react";
-import { ApiError, post } from "../../api/client.ts";
+import { post } from "../../api/client.ts";
+import { useAsking } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { Button, Field, Panel, Problem } from "../../ui/parts.tsx";
 import { say } from "../../ui/toasts.tsx";
@@ -10,26 +11,19 @@ export function Password() {
   const [current, setCurrent] = useState("");
   const [fresh, setFresh] = useState("");
   const [again, setAgain] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const { busy, error, ask } = useAsking();
   const differ = again !== "" && again !== fresh;
 
-  async function submit(event: FormEvent): Promise<void> {
+  async function change(): Promise<void> {
+    await post("/password", { current, new: fresh });
+    setCurrent("");
+    setFresh("");
+    setAgain("");
+    say(t("password.changed"));
+  }
+  function submit(event: FormEvent): void {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      await post("/password", { current, new: fresh });
-      setCurrent("");
-      setFresh("");
-      setAgain("");
-      say(t("password.changed"));
-    } catch (problem) {
-      if (!(problem instanceof ApiError)) throw problem;
-      setError(problem);
-    } finally {
-      setBusy(false);
-    }
+    void ask(change);
   }
 
   const field = (value: string, set: (value: string) => void, autoComplete: string) => (ids: object) => (
@@ -44,7 +38,7 @@ export function Password() {
   );
   return (
     <Panel title={t("password.title")}>
-      <form className="form" onSubmit={(event) => void submit(event)}>
+      <form className="form" onSubmit={submit}>
         <Field label={t("password.current")}>{field(current, setCurrent, "current-password")}</Field>
         <Field label={t("password.new")} hint={t("password.hint")}>
           {field(fresh, setFresh, "new-password")}

@@ -1,6 +1,6 @@
 /** Where one is logged in, and logging out there. */
 
-import { call, get, post } from "../../api/client.ts";
+import { end, get, post } from "../../api/client.ts";
 import type { OwnSession } from "../../api/types.ts";
 import { relative } from "../../lib/format.ts";
 import { useLoaded } from "../../lib/hooks.ts";
@@ -11,9 +11,9 @@ import { complain } from "../../ui/toasts.tsx";
 export function Sessions() {
   const found = useLoaded(() => get<{ items: OwnSession[] }>("/sessions"), "sessions");
 
-  async function end(session: OwnSession): Promise<void> {
+  async function logOut(session: OwnSession): Promise<void> {
     try {
-      await call("DELETE", `/sessions/${session.id}`);
+      await end(`/sessions/${session.id}`);
       await found.reload();
     } catch (error) {
       complain(error);
@@ -51,7 +51,7 @@ export function Sessions() {
             {each.current ? (
               <span className="fine">{t("sessions.this")}</span>
             ) : (
-              <Button kind="quiet" onClick={() => void end(each)}>
+              <Button kind="quiet" onClick={() => void logOut(each)}>
                 {t("app.logout")}
                 <span className="hidden"> {deviceOf(each.user_agent)}</span>
               </Button>

@@ -1,10 +1,10 @@
 /** Tokens for programs. What a token is, is shown once. */
 
 import { type FormEvent, useState } from "react";
-import { ApiError, call, get, post } from "../../api/client.ts";
+import { end, get, post } from "../../api/client.ts";
 import type { CreatedToken, Token } from "../../api/types.ts";
 import { dateTime, relative } from "../../lib/format.ts";
-import { useLoaded } from "../../lib/hooks.ts";
+import { useAsking, useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { Button, Field, Note, Panel, Problem, Waiting } from "../../ui/parts.tsx";
 import { complain, say } from "../../ui/toasts.tsx";
@@ -17,7 +17,7 @@ export function Tokens() {
 
   async function revoke(token: Token): Promise<void> {
     try {
-      await call("DELETE", `/tokens/${token.id}`);
+      await end(`/tokens/${token.id}`);
       if (made?.id === token.id) setMade(null);
       await found.reload();
     } catch (error) {
@@ -98,26 +98,19 @@ function NewToken({ onMade }: { onMade: (token: CreatedToken) => void }) {
   const [name, setName] = useState("");
   const [scope, setScope] = useState<Token["scope"]>("read");
   const [days, setDays] = useState(90);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const { busy, error, ask } = useAsking();
 
-  async function submit(event: FormEvent): Promise<void> {
+  async function make(): Promise<void> {
+    onMade(await post<CreatedToken>("/tokens", { name: name.trim(), scope, expires_in_days: days || null }));
+    setName("");
+  }
+  function submit(event: FormEvent): void {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      onMade(await post<CreatedToken>("/tokens", { name: name.trim(), scope, expires_in_days: days || null }));
-      setName("");
-    } catch (problem) {
-      if (!(problem instanceof ApiError)) throw problem;
-      setError(problem);
-    } finally {
-      setBusy(false);
-    }
+    void ask(make);
   }
 
   return (
-    <form className="inline-form" onSubmit={(event) => void submit(event)}>
+    <form className="inline-form" onSubmit={submit}>
       <Field label={t("tokens.name")}>
         {(ids) => (
           <input {...ids} value={name} maxLength={255} onChange={(event) => setName(event.target.value)} required />

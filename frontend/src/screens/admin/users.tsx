@@ -1,10 +1,10 @@
 /** Users: making them, their role, their password, letting them in or not. */
 
 import { type FormEvent, useState } from "react";
-import { ApiError, all, call, post } from "../../api/client.ts";
+import { all, call, post } from "../../api/client.ts";
 import type { User } from "../../api/types.ts";
 import { dateTime } from "../../lib/format.ts";
-import { useLoaded } from "../../lib/hooks.ts";
+import { useAsking, useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { Ask } from "../../ui/dialog.tsx";
 import { Button, Field, Panel, Problem, Waiting } from "../../ui/parts.tsx";
@@ -86,30 +86,23 @@ function NewUser({ onMade }: { onMade: () => void }) {
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
   const [role, setRole] = useState<User["role"]>("user");
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const { busy, error, ask } = useAsking();
 
-  async function submit(event: FormEvent): Promise<void> {
+  async function make(): Promise<void> {
+    await post("/users", { username: username.trim(), role, password: password || null });
+    say(t("users.added", { name: username }));
+    setUsername("");
+    setPassword("");
+    onMade();
+  }
+  function submit(event: FormEvent): void {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
-      await post("/users", { username: username.trim(), role, password: password || null });
-      say(t("users.added", { name: username }));
-      setUsername("");
-      setPassword("");
-      onMade();
-    } catch (problem) {
-      if (!(problem instanceof ApiError)) throw problem;
-      setError(problem);
-    } finally {
-      setBusy(false);
-    }
+    void ask(make);
   }
 
   return (
     <Panel title={t("users.new")}>
-      <form className="inline-form" onSubmit={(event) => void submit(event)}>
+      <form className="inline-form" onSubmit={submit}>
         <Field label={t("users.name")}>
           {(ids) => (
             <input
@@ -153,20 +146,12 @@ function NewUser({ onMade }: { onMade: () => void }) {
 
 function GivePassword({ user, onClose }: { user: User; onClose: () => void }) {
   const [password, setPassword] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const { busy, error, ask } = useAsking();
+
   async function give(): Promise<void> {
-    setBusy(true);
-    setError(null);
-    try {
-      await call("PATCH", `/users/${user.id}`, { body: { password } });
-      say(t("users.changed", { name: user.username }));
-      onClose();
-    } catch (problem) {
-      if (!(problem instanceof ApiError)) throw problem;
-      setError(problem);
-      setBusy(false);
-    }
+    await call("PATCH", `/users/${user.id}`, { body: { password } });
+    say(t("users.changed", { name: user.username }));
+    onClose();
   }
   return (
     <Ask
@@ -175,7 +160,7 @@ function GivePassword({ user, onClose }: { user: User; onClose: () => void }) {
       ready={password !== ""}
       busy={busy}
       error={error}
-      onYes={() => void give()}
+      onYes={() => void ask(give)}
       onClose={onClose}
     >
       <p>{t("users.password_text")}</p>
