@@ -126,4 +126,6 @@ test("an entry of the runbook is what stands below its heading", () => {
   assert.equal(entryOf(text, "CH-A-1"), "First.");
   assert.equal(entryOf(text, "CH-A-10"), "Tenth.");
   assert.equal(entryOf(text, "CH-B-1"), null);
+  const folded = "### CH-A-1\n\n**Bad.** Two\nlines; see\n[backup.md](backup.md#x).\n\nMore.\n";
+  assert.equal(entryOf(folded, "CH-A-1"), "**Bad.** Two lines; see `docs/backup.md`.\n\nMore.");
 });

@@ -11,9 +11,10 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from codehub.drivers.memory.faults import Misbehaviour
-from tests.browser.cut import Cable
+from codehub.model.workspace import WorkspaceId
 from tests.browser.dashboard import AXE, SLOW_MS, Dashboard, opened
 from tests.cli.site import PASSWORD, Site, running_site
+from tests.lab.wire import mended, wire_to_url
 from tests.support import Databases, missing
 
 SCREENS = ["/", "/workspaces/new", "/trash", "/account", "/admin", "/admin/workspaces", "/admin/errors"]
@@ -137,24 +138,25 @@ async def _put_in_error(site: Site, identity: str) -> None:
 
 
 async def test_news_stop_and_come_back(chromium: Browser, site: Site) -> None:
-    cable = Cable(site.url)
-    await cable.mend()
-    async with dashboard_of(chromium, site.url) as there, dashboard_of(chromium, cable.url) as here:
+    async with (
+        mended(wire_to_url(site.url)) as wire,
+        dashboard_of(chromium, site.url) as there,
+        dashboard_of(chromium, f"http://127.0.0.1:{wire.port}") as here,
+    ):
         await there.create("news", start=False)
         await here.visit("/")
         await expect(here.row("news")).to_contain_text("Archived", timeout=SLOW_MS)
-        await cable.cut()
+        await wire.cut()
         banner = here.page.get_by_text("The connection was lost.")
         await expect(banner).to_be_visible(timeout=SLOW_MS)
         await there.button("Restore, do not start").click()
         await there.sees_state("Stopped")
         await expect(here.row("news")).to_contain_text("Archived")
-        await cable.mend()
+        await wire.mend()
         await expect(here.row("news")).to_contain_text("Stopped", timeout=SLOW_MS)
         await expect(banner).to_have_count(0, timeout=SLOW_MS)
         await there.delete("news", purge=True)
         await expect(here.row("news")).to_have_count(0, timeout=SLOW_MS)
-    await cable.cut()
 
 
 async def test_a_list_is_searched_narrowed_and_sorted(chromium: Browser, site: Site) -> None:
@@ -246,7 +248,7 @@ async def test_administrators_see_what_is_wrong_and_may_force_the_way_out(chromi
         await root.sees_state("Needs you")
         await root.visit("/admin")
         finding = root.page.locator(".findings li", has_text="1 workspaces are in ERROR.")
-        await expect(finding).to_contain_text("works, with a warning")
+        await expect(finding).to_contain_text("deserves a look")
         await finding.get_by_text("CH-OP-2: what to do").click()
         await expect(finding).to_contain_text("codehub ws recover")
         await root.has_no_barriers()
@@ -259,6 +261,40 @@ async def test_administrators_see_what_is_wrong_and_may_force_the_way_out(chromi
         await root.button("Yes, do that").click()
         await root.sees_state("Running")
         await root.delete("stuck", purge=True)
+
+
+async def test_a_home_that_turns_up_while_one_is_asked_is_not_given_up_by_the_same_yes(
+    chromium: Browser, site: Site
+) -> None:
+    """The administrator said yes to going back to an archive for want of a home, not to giving one up."""
+    async with dashboard_of(chromium, site.url, "root") as root:
+        identity = await root.create("turns up")
+        await root.sees_state("Running")
+        await root.button("Archive").click()
+        await root.sees_state("Archived")
+        await root.button("Restore, do not start").click()
+        await root.sees_state("Stopped")
+        which = WorkspaceId(UUID(identity))
+        volume = site.world.volumes[which]
+        site.misfortune("lose_volume", identity)
+        await root.sees_state("Needs you")
+        recovery = root.page.locator("section.recovery")
+        await recovery.get_by_role("button", name="Go back to the archive").click()
+        dialog = root.page.get_by_role("dialog")
+        await expect(dialog).to_be_visible()
+
+        def turn_up() -> None:
+            site.world.volumes[which] = volume
+            site.world.changed()
+
+        site.loop.call_soon_threadsafe(turn_up)
+        await expect(recovery.locator(".choices")).not_to_contain_text("Go back to the archive", timeout=SLOW_MS)
+        await expect(dialog).not_to_contain_text("It is deleted for good")
+        await root.button("Yes, do that").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("choose how to recover it")
+        assert site.world.volumes[which] is volume
+        await dialog.get_by_role("button", name="Cancel").click()
+        await root.delete("turns up", purge=True)
 
 
 async def test_what_others_changed_meanwhile_is_not_lost(chromium: Browser, site: Site) -> None:

@@ -1,6 +1,7 @@
 """`codehub api`: API processes of their own, beside each other, on servers that run elsewhere."""
 
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from codehub.cli.coordinator import health_listener
 from codehub.client import ApiError, Client
+from codehub.config import Settings
 from tests.cli.codehub import environment, failing, free_port
 from tests.support import eventually
 
@@ -68,6 +71,30 @@ def test_its_metrics_are_at_a_port_of_their_own_too(tmp_path: Path, database: st
         assert "codehub_streams_deaf" in told
         ready = httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).json()
         assert ready["dependencies"]["postgresql"]["state"] == "up"
+
+
+@pytest.mark.parametrize(
+    ("given", "answers", "refuses"),
+    [
+        ({}, ["127.0.0.1"], ["127.0.0.2"]),
+        ({"CODEHUB_HEALTH_HOST": "127.0.0.2"}, ["127.0.0.2"], ["127.0.0.1"]),
+        ({"CODEHUB_HEALTH_HOST": "0.0.0.0"}, ["127.0.0.1", "127.0.0.2"], []),
+    ],
+)
+def test_a_health_port_is_for_this_machine_unless_an_address_is_given(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], answers: list[str], refuses: list[str]
+) -> None:
+    """Of every command that has one."""
+    for name, value in {"CODEHUB_HEALTH_PORT": "0", **given}.items():
+        monkeypatch.setenv(name, value)
+    with health_listener(Settings.load()) as listener:
+        assert listener is not None
+        port = listener.getsockname()[1]
+        for host in answers:
+            socket.create_connection((host, port), timeout=10).close()
+        for host in refuses:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((host, port), timeout=10)
 
 
 @pytest.mark.parametrize("missing", ["DATABASE_URL", "REDIS_URL"])

@@ -2,28 +2,27 @@
 
 import json
 import os
+import re
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from codehub.cli.checks import machine, public, standing, websockets
+from codehub.cli.checks import machine, standing
 from codehub.db.diagnosis import Diagnosis
 from codehub.db.leading import open_seat
-from codehub.services.doctor import codes
+from codehub.services.doctor import codes, public, websockets
 from codehub.services.doctor import standing as doctor_standing
 from codehub.services.doctor.finding import Finding, State
 from tests.cli.codehub import free_port
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
 from tests.db.support import add_workspace
+from tests.lab.saying import saying
 from tests.support import short_folder
 
 
@@ -224,42 +223,21 @@ def test_a_public_address_that_leads_nowhere_or_elsewhere(shell: Shell) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
     (one,) = found(shell.ok("doctor", "--json", CODEHUB_PUBLIC_URL=nowhere), "public address")
     assert (one["state"], one["code"], one["link"]) == ("warning", "CH-URL-1", "docs/runbook.md#ch-url-1")
-    with serving(b"hello") as url:
+    with saying(b"hello") as url:
         assert "something else than CodeHub" in public.public_address(url).detail
-    with serving(b"ok\n") as url:
+    with saying(b"ok\n") as url:
         assert public.public_address(url).state is State.OK
 
 
 def test_orphans_are_told() -> None:
-    with serving(b"# HELP x\ncodehub_unknown_resources 3.0\n") as url:
+    with saying(b"# HELP x\ncodehub_unknown_resources 3.0\n") as url:
         (one,) = standing.orphans(url)
         assert (one.state, one.detail) == (State.WARNING, "3 containers or volumes belong to no workspace.")
-    with serving(b"codehub_unknown_resources 0.0\n") as url:
+    with saying(b"codehub_unknown_resources 0.0\n") as url:
         assert [one.state for one in standing.orphans(url)] == [State.OK]
-    with serving(b"codehub_leader 0.0\n") as url:
+    with saying(b"codehub_leader 0.0\n") as url:
         assert standing.orphans(url) == [], "a process that does not lead knows nothing"
     assert standing.orphans(f"http://127.0.0.1:{free_port()}/") == []
-
-
-@contextmanager
-def serving(body: bytes) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name elsewhere
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_every_code_is_one_and_everything_broken_has_one(shell: Shell) -> None:
@@ -270,19 +248,24 @@ def test_every_code_is_one_and_everything_broken_has_one(shell: Shell) -> None:
 
 
 def test_names_of_workspaces_that_lead_nowhere() -> None:
-    assert public.wildcard_name(None, None) == public.wildcard_name("none", None) == []
-    (one,) = public.wildcard_name("ws.codehub.invalid", "https://codehub.invalid")
+    assert public.any_workspace(None, None) is public.any_workspace("none", None) is None
+    origin = public.any_workspace("ws.codehub.invalid:81", "https://codehub.invalid")
+    assert origin is not None
+    assert re.fullmatch(r"https://[0-9a-f-]{36}\.ws\.codehub\.invalid:81", origin)
+    one = public.wildcard_name(origin)
     assert (one.state, one.code) == (State.WARNING, codes.WILDCARD)
     assert "*.ws.codehub.invalid" in one.advice
-    assert public._answers(f"http://127.0.0.1:{free_port()}/", "ws.example").code == codes.WILDCARD
-    with serving(b"anything") as url:
-        assert public._answers(url, "ws.example").state is State.OK
+    assert public.wildcard_name(f"http://127.0.0.1:{free_port()}").code == codes.WILDCARD
+    with saying(b"anything") as url:
+        assert public.wildcard_name(url.rstrip("/")).state is State.OK
 
 
 def test_a_proxy_in_front_that_passes_no_handshakes_on() -> None:
-    with serving(b"<html>") as url:
-        one = websockets.tried(url.rstrip("/"), "/w/x/", "t")
+    with saying(b"ok\n") as url:
+        address, one = public.look(url.rstrip("/"), None)
+        assert address.state is State.OK
         assert (one.state, one.code) == (State.WARNING, codes.WEBSOCKET)
         assert "HTTP/1.0 200 OK" in one.detail
-    assert websockets.tried(f"http://127.0.0.1:{free_port()}", "/w/x/", "t").state is State.WARNING
-    assert websockets.websocket("http://127.0.0.1:1", None) == []
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    assert websockets.tried([nowhere]).state is State.WARNING
+    assert [one.code for one in public.look(nowhere, None)] == [codes.PUBLIC], "what does not answer is told once"

@@ -233,6 +233,20 @@ def test_whose_words_are_believed(fields: bytes, trusted: tuple[str, ...], expec
 
 
 @pytest.mark.parametrize(
+    ("fields", "peer"),
+    [
+        (b"", "127.0.0.1"),
+        (b"\r\nX-Forwarded-For: 9.9.9.9", "9.9.9.9"),
+        (b"\r\nX-Forwarded-For: 9.9.9.9:1234", "unknown"),
+        (b"\r\nX-Forwarded-For: 127.0.0.1", "unknown"),
+    ],
+)
+def test_whom_a_proxy_on_this_machine_speaks_for_is_not_this_machine(fields: bytes, peer: str) -> None:
+    head = read_request(b"GET / HTTP/1.1\r\nHost: hub" + fields)
+    assert request_of(head, "127.0.0.1", b"", is_tls=False, trusted=networks(["127.0.0.0/8"])).peer == peer
+
+
+@pytest.mark.parametrize(
     ("head", "is_upgrade"),
     [
         (b"GET / HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket", True),

@@ -19,9 +19,15 @@ TRUSTED = networks(["10.0.0.0/8", "127.0.0.1/32"])
         ("10.0.0.1", ["127.0.0.1"], "10.0.0.1"),  # within a trusted network one may say anything; not this
         ("10.0.0.1", ["::1"], "10.0.0.1"),
         ("10.0.0.1", ["::ffff:127.0.0.1, 10.0.0.5"], "10.0.0.5"),
+        ("127.0.0.1", ["198.51.100.7"], "198.51.100.7"),
+        ("127.0.0.1", [], "127.0.0.1"),
+        ("127.0.0.1", ["198.51.100.7:5678"], None),  # somebody, and surely not this machine
+        ("127.0.0.1", [""], None),
+        ("127.0.0.1", ["127.0.0.1"], None),
+        ("127.0.0.1", ["rubbish, 10.0.0.5"], "10.0.0.5"),
     ],
 )
-def test_the_client_behind_trusted_proxies(peer: str, said: list[str], client: str) -> None:
+def test_the_client_behind_trusted_proxies(peer: str, said: list[str], client: str | None) -> None:
     assert client_of(peer, said, TRUSTED) == client
 
 

@@ -211,7 +211,12 @@ async def test_everybody_shares_one_look(client: httpx.AsyncClient, checks: dict
         ("10.0.0.1", "127.0.0.1, 192.0.2.7", "", False),
         (None, "192.0.2.7", "", False),  # our own proxy, over its socket
         (None, "127.0.0.1", "", True),
+        (None, "unknown", "", False),
         (None, None, "", False),
+        ("127.0.0.2", "192.0.2.7:1234", "", False),  # a proxy on this machine, which speaks for somebody
+        ("127.0.0.2", "", "", False),
+        ("127.0.0.2", "127.0.0.1", "", False),
+        ("127.0.0.2", None, "", True),
         ("192.0.2.7", None, "192.0.2.0/24", True),
         ("127.0.0.1", None, "192.0.2.0/24", False),
     ],
@@ -225,14 +230,14 @@ async def test_details_are_told_to_the_networks_that_a_setting_names(
     is_told: bool,
 ) -> None:
     monkeypatch.setenv("CODEHUB_HEALTH_NETWORKS", networks)
-    monkeypatch.setenv("CODEHUB_TRUSTED_PROXIES", "10.0.0.0/8")
+    monkeypatch.setenv("CODEHUB_TRUSTED_PROXIES", "10.0.0.0/8,127.0.0.2/32")
     asked = Context(Settings.load(), context.pool, context.redis, context.images, context.default_backend)
     app = create_app({"postgresql": down}, Metrics(), lambda: {"process": ["In a sandbox."]}, asked)
 
     async def from_there(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "client": (peer, 1234) if peer else None}, receive, send)
 
-    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(from_there), base_url="http://test") as client:
         ready = await client.get("/readyz", headers=headers)
         metrics = await client.get("/metrics", headers=headers)

@@ -378,6 +378,7 @@ export const en = {
   "health.title": "System",
   "health.up": "works",
   "health.warned": "works, with a warning",
+  "health.noticed": "deserves a look",
   "health.down": "does not work",
   "health.all_up": "Everything CodeHub needs works.",
   "health.some_down": "Something CodeHub needs does not work.",
@@ -392,6 +393,10 @@ export const en = {
   "health.operations": "Operations",
   "health.clock": "Clock",
   "health.orphans": "Left-over containers and volumes",
+  "health.disk": "Disk space",
+  "health.public address": "Public address",
+  "health.wildcard name": "Names of workspaces",
+  "health.websockets": "WebSockets",
 
   "figures.title": "Over time",
   "figures.hours": "last {n} hours",

@@ -378,6 +378,7 @@ export const ko: Words = {
   "health.title": "시스템",
   "health.up": "정상",
   "health.warned": "정상, 주의할 점 있음",
+  "health.noticed": "살펴볼 점 있음",
   "health.down": "작동하지 않음",
   "health.all_up": "CodeHub에 필요한 것이 모두 작동합니다.",
   "health.some_down": "CodeHub에 필요한 것 가운데 작동하지 않는 것이 있습니다.",
@@ -392,6 +393,10 @@ export const ko: Words = {
   "health.operations": "작업",
   "health.clock": "시계",
   "health.orphans": "남은 컨테이너와 볼륨",
+  "health.disk": "디스크 여유 공간",
+  "health.public address": "공개 주소",
+  "health.wildcard name": "워크스페이스 이름",
+  "health.websockets": "웹소켓",
 
   "figures.title": "추이",
   "figures.hours": "최근 {n}시간",

@@ -1,4 +1,7 @@
-/** The runbook's entry of one code: what stands below its heading, up to the next one. */
+/**
+ * The runbook's entry of one code: what stands below its heading, up to the next one. Its lines are as long as the page
+ * is wide, and what it refers to beside itself is a file of the documentation.
+ */
 
 export function entryOf(runbook: string, code: string): string | null {
   const lines = runbook.split("\n");
@@ -9,5 +12,7 @@ export function entryOf(runbook: string, code: string): string | null {
   return lines
     .slice(start + 1, end)
     .join("\n")
-    .trim();
+    .trim()
+    .replace(/(?<!\n)\n(?!\n)/g, " ")
+    .replace(/\[([^\]]+)\]\((?!https?:)([^)#]+)[^)]*\)/g, "`docs/$2`");
 }

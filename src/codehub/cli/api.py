@@ -19,6 +19,7 @@ from codehub.drivers.images import for_containers, for_processes
 from codehub.errors import StartError
 from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
+from codehub.services.doctor.room import store_folders
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.together import together
@@ -50,7 +51,8 @@ def run(settings: Settings) -> None:
                 open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
                 open_redis(redis_url) as connection,
             ):
-                context = Context(settings, pool, connection, lambda: images, InstanceBackend(settings.backends.first))
+                first, folders = InstanceBackend(settings.backends.first), store_folders(settings.store.url)
+                context = Context(settings, pool, connection, lambda: images, first, folders)
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
                 metrics = Metrics()
                 app = application(checks, context, metrics=metrics, draining=draining)

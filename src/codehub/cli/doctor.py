@@ -53,16 +53,16 @@ def remote_findings(given: str | None) -> "list[Finding]":
     if found[0].state == "failed":
         return found
     token = current_token(url)
-    return [*found, remote.login(url, token), *websockets.websocket(url, token)]
+    return [*found, remote.login(url, token), websockets.websocket(url, token)]
 
 
 def local_findings() -> "list[Finding]":
     import asyncio
 
-    from codehub.cli.checks import machine, public, remote, standing
+    from codehub.cli.checks import machine, remote, standing
     from codehub.config import Settings
     from codehub.errors import SettingsError, StartError
-    from codehub.services.doctor import codes
+    from codehub.services.doctor import codes, public
     from codehub.services.doctor.finding import failed, failed_by, ok
 
     found = [machine.python()]
@@ -80,9 +80,7 @@ def local_findings() -> "list[Finding]":
     found += machine.data_directory(path, in_use=running is not None)
     found.append(machine.port(settings.server.host, settings.server.port, running=running))
     found += asyncio.run(_dependencies(settings, path, running=running))
-    if settings.accounts.public_url:
-        found.append(public.public_address(settings.accounts.public_url))
-    found += public.wildcard_name(settings.accounts.workspace_host, settings.accounts.public_url)
+    found += public.look(settings.accounts.public_url, settings.accounts.workspace_host)
     return found + (remote.server(running.rstrip("/")) + standing.orphans(running) if running else [])
 
 

@@ -33,6 +33,7 @@ from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import Unavailable
 from codehub.metrics import Metrics
 from codehub.services.accounts import FirstAdmin
+from codehub.services.doctor.room import store_folders
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.context import Context
@@ -111,7 +112,8 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
                 "coordinator": coordinator.check,
                 **drivers.checks,
             }
-            context = Context(settings, pool, redis, drivers.images, drivers.default_backend)
+            folders = [data_dir.path, *store_folders(settings.store.url)]
+            context = Context(settings, pool, redis, drivers.images, drivers.default_backend, folders)
             yield _Dependencies(
                 checks,
                 drivers,

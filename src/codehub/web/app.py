@@ -27,7 +27,7 @@ from codehub.web.dashboard import pages
 from codehub.web.draining import Draining
 from codehub.web.forwarded import Networks, is_trusted, networks
 from codehub.web.headers import SECURITY_HEADERS
-from codehub.web.health import Check, DependencyState, Looks
+from codehub.web.health import Check, DependencyState, Looks, look_at
 from codehub.web.visit import routes as visiting
 from codehub.web.visit.hosted import OwnOrigins
 from codehub.web.visit.visit import hosts_of
@@ -62,13 +62,14 @@ def create_app(
         title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
     )
     draining = app.state.draining = draining or Draining()
-    app.state.looks = Looks(checks)
+    app.state.looks = Looks(lambda: look_at(checks))
     app.state.isolation = isolation
     app.state.metrics = metrics
     app.state.context = context
     if context is not None:
         app.state.throttle = LoginThrottle(context.redis)
         app.state.provider = Provider(context.settings.oidc)
+        app.state.findings = health.Findings(context)
         include_api(app)
         app.include_router(visiting.router)
     app.add_middleware(BodyLimit)

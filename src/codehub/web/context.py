@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends
@@ -19,13 +20,17 @@ from codehub.web.sharing import Shared
 
 @dataclass(frozen=True)
 class Context:
-    """Connections and settings. `images` says which names for image_ref each backend can start now."""
+    """Connections and settings. `images` says which names for image_ref each backend can start now.
+
+    `folders` are those that this process writes to, or whoever it stands for: their disks should not be full.
+    """
 
     settings: Settings
     pool: Pool  # acts as the service layer's role
     redis: Redis
     images: Callable[[], Mapping[InstanceBackend, Sequence[str]]]
     default_backend: InstanceBackend
+    folders: Sequence[Path] = ()
 
     @cached_property
     def terms(self) -> Terms:

@@ -34,6 +34,7 @@ def client_of(peer: str | None, forwarded_for: Iterable[str], trusted: Networks)
     """The peer's address; behind trusted proxies the nearest that is not one of them. Rubbish tells nothing.
 
     Nobody comes from a proxy's own machine by way of another: a hop that says so was made up by whoever is before it.
+    And whom a proxy on this machine speaks for is not this machine, whatever it says: None, when that is all we know.
     """
     client = address(peer)
     if not is_trusted(peer, trusted):
@@ -46,7 +47,7 @@ def client_of(peer: str | None, forwarded_for: Iterable[str], trusted: Networks)
         client = found or client
         if not is_trusted(hop, trusted):
             break
-    return client
+    return None if hops and client is not None and ip_address(client).is_loopback else client
 
 
 def is_our_proxy(scope: Scope) -> bool:

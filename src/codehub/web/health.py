@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -16,6 +17,8 @@ log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 2.0
 FRESH_SECONDS = 2.0
+
+T = TypeVar("T")
 
 # Returns when it works, with a warning or None; raises what is wrong.
 Check = Callable[[], Awaitable[str | None]]
@@ -36,22 +39,24 @@ async def look_at(checks: Mapping[str, Check]) -> dict[str, DependencyState]:
     return {name: task.result() for name, task in tasks.items()}
 
 
-class Looks:
-    """One look for everybody who asks within two seconds: whoever asks often costs the dependencies nothing more."""
+class Kept(Generic[T]):
+    """One look for everybody who asks within some seconds: whoever asks often costs what is looked at nothing more."""
 
-    def __init__(self, checks: Mapping[str, Check]) -> None:
-        self._checks = checks
+    def __init__(self, look: Callable[[], Awaitable[T]], seconds: float = FRESH_SECONDS) -> None:
+        self._look, self._seconds = look, seconds
         self._lock = asyncio.Lock()
-        self._states: dict[str, DependencyState] = {}
-        self._at = float("-inf")
+        self._found: tuple[float, T] | None = None
 
-    async def latest(self) -> dict[str, DependencyState]:
-        """The state of every dependency, at most FRESH_SECONDS ago."""
+    async def latest(self) -> T:
+        """What was found, at most so long ago."""
         async with self._lock:
-            if time.monotonic() - self._at > FRESH_SECONDS:
-                self._states = await look_at(self._checks)
-                self._at = time.monotonic()
-            return self._states
+            if self._found is None or time.monotonic() - self._found[0] > self._seconds:
+                found = await self._look()
+                self._found = (time.monotonic(), found)
+            return self._found[1]
+
+
+Looks = Kept[dict[str, DependencyState]]
 
 
 async def _state_of(check: Check) -> DependencyState:

@@ -35,15 +35,18 @@ function Shown({ health }: { health: Health }) {
         {health.dependencies.map((each) => {
           const state = each.state === "down" ? "down" : each.detail ? "warned" : "up";
           const code = each.code ?? null;
-          return <Line key={each.name} name={each.name} state={state} told={[each.detail]} code={code} />;
+          const words = t(`health.${state}`);
+          return <Line key={each.name} name={each.name} state={state} words={words} told={[each.detail]} code={code} />;
         })}
       </ul>
       <h3>{t("health.findings")}</h3>
       <ul className="plain-list health findings">
         {health.findings.map((each) => {
           const told = each.code ? [each.detail, each.advice] : [];
-          const key = `${each.check} ${each.code}`;
-          return <Line key={key} name={each.check} state={STATES[each.state]} told={told} code={each.code} />;
+          const key = `${each.check} ${each.detail}`;
+          const state = STATES[each.state];
+          const words = t(state === "warned" ? "health.noticed" : `health.${state}`);
+          return <Line key={key} name={each.check} state={state} words={words} told={told} code={each.code} />;
         })}
       </ul>
       <details>
@@ -63,13 +66,21 @@ function Shown({ health }: { health: Health }) {
   );
 }
 
+interface LineProps {
+  name: string;
+  state: State;
+  words: string;
+  told: string[];
+  code: string | null;
+}
+
 /** One line; below it what is wrong and, for those who want to know more, what the runbook says. */
-function Line({ name, state, told, code }: { name: string; state: State; told: string[]; code: string | null }) {
+function Line({ name, state, words, told, code }: LineProps) {
   const entry = code && entryOf(runbook, code);
   return (
     <li className={state}>
       <strong>{known("health", name) ?? name}</strong>
-      <span>{t(`health.${state}`)}</span>
+      <span>{words}</span>
       {told.filter(Boolean).map((line) => (
         <p key={line} className="fine">
           {line}

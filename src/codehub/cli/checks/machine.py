@@ -2,20 +2,18 @@
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
 from codehub.errors import StartError
 from codehub.services.doctor import codes
 from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
+from codehub.services.doctor.room import LEAST_BYTES, room, store_folders
 from codehub.web.server import listen
 
 OLDEST_PYTHON = (3, 11)
-LEAST_BYTES = 2 << 30
 
 
 def python(version: Sequence[int] = sys.version_info[:3]) -> Finding:
@@ -55,7 +53,7 @@ def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES) -> lis
         parent = next(folder for folder in path.parents if folder.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
             return [failed(codes.DATA, f"{path} cannot be made: this user may not write to {parent}.", OTHER_FOLDER)]
-        return [ok(codes.DATA.check, f"{path} will be made by the first start."), *_room(parent, least)]
+        return [ok(codes.DATA.check, f"{path} will be made by the first start."), room(parent, least=least)]
     if not in_use and not os.access(path, os.W_OK | os.X_OK):
         return [failed(codes.DATA, f"This user may not write to {path}.", OTHER_FOLDER)]
     try:
@@ -66,7 +64,7 @@ def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES) -> lis
     except OSError as error:
         return [failed(codes.DATA, f"{path} cannot be read: {error.strerror}.", OTHER_FOLDER)]
     found = [ok(codes.DATA.check, f"{path}, in use by the CodeHub that runs" if in_use else str(path))]
-    return found + _open_secrets(path) + _room(path, least)
+    return [*found, *_open_secrets(path), room(path, least=least)]
 
 
 def _open_secrets(path: Path) -> list[Finding]:
@@ -76,22 +74,13 @@ def _open_secrets(path: Path) -> list[Finding]:
     return []
 
 
-def _room(folder: Path, least: int) -> list[Finding]:
-    free = shutil.disk_usage(folder).free
-    if free < least:
-        return [
-            warning(codes.DISK, f"Only {free >> 20} MiB are free at {folder}.", "Make room: homes and databases grow.")
-        ]
-    return [ok("disk", f"{free >> 30} GiB free")]
-
-
 def archive_room(store_url: str | None, data_dir: Path, *, least: int = LEAST_BYTES) -> list[Finding]:
     """Of a folder of archives on another disk than the data directory."""
-    parts = urlsplit(store_url or "")
-    folder = Path(unquote(parts.path))
-    if parts.scheme != "file" or not folder.is_dir() or not data_dir.is_dir():
+    if not data_dir.is_dir():
         return []
-    return [] if folder.stat().st_dev == data_dir.stat().st_dev else _room(folder, least)
+    disk = data_dir.stat().st_dev
+    elsewhere = [each for each in store_folders(store_url) if each.is_dir() and each.stat().st_dev != disk]
+    return [room(each, least=least) for each in elsewhere]
 
 
 def port(host: str, number: int, *, running: str | None) -> Finding:

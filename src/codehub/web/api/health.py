@@ -1,9 +1,11 @@
 """GET /admin/health: every dependency as /readyz has it, and what the doctor finds from here, for the dashboard.
 
-A serving process looks at what it can see without secrets and without touching anything: what it depends on, and how
-things stand in the database. The machine itself (folders, ports, engines) is looked at by `codehub doctor`.
+A serving process looks at what it can see without secrets and without touching anything: what it depends on, how
+things stand in the database, its disks and the addresses that browsers use. The rest of the machine (secrets, ports,
+engines) is looked at by `codehub doctor`. However many ask, things are looked at once in a few seconds.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
@@ -14,11 +16,28 @@ from codehub import __version__
 from codehub.metrics import Metrics
 from codehub.services.doctor import codes, standing
 from codehub.services.doctor.finding import Finding
+from codehub.services.doctor.serving import Surroundings
 from codehub.web.auth import AdminActor
-from codehub.web.context import InContext
-from codehub.web.health import DependencyState, Looks
+from codehub.web.context import Context
+from codehub.web.health import DependencyState, Kept, Looks
 
 router = APIRouter(prefix="/admin", tags=["administration"])
+
+SURROUNDINGS_SECONDS = 15.0  # names, certificates and disks change slowly, and asking about them takes long
+
+
+class Findings:
+    """What the doctor finds from here: one for the whole application."""
+
+    def __init__(self, context: Context) -> None:
+        accounts = context.settings.accounts
+        around = Surroundings(context.folders, accounts.public_url, accounts.workspace_host)
+        self._standing = Kept(lambda: standing.look(context.pool, datetime.now(UTC)))
+        self._around = Kept(around.look, SURROUNDINGS_SECONDS)
+
+    async def latest(self) -> list[Finding]:
+        how_things_stand, around = await asyncio.gather(self._standing.latest(), self._around.latest())
+        return [*how_things_stand, *around]
 
 
 class Dependency(BaseModel):
@@ -54,12 +73,12 @@ class Health(BaseModel):
 
 
 @router.get("/health")
-async def system_health(_actor: AdminActor, request: Request, context: InContext) -> Health:
+async def system_health(_actor: AdminActor, request: Request) -> Health:
     """Every dependency, whether it works, and what to do about it; how things stand; what keeps workspaces apart."""
     looks: Looks = request.app.state.looks
     metrics: Metrics = request.app.state.metrics
-    states = await looks.latest()
-    found = await standing.look(context.pool, datetime.now(UTC))
+    findings: Findings = request.app.state.findings
+    states, found = await asyncio.gather(looks.latest(), findings.latest())
     unknown = metrics.registry.get_sample_value("codehub_unknown_resources")  # only where the leader is
     if unknown is not None:
         found.append(standing.orphans(int(unknown)))

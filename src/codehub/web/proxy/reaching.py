@@ -18,9 +18,12 @@ Reached = tuple[Route, Upstream] | Refusal
 
 
 def admitted(decision: Decision, request: Request) -> Decision:
-    """The gate's decision, unless another origin's page wants to open a WebSocket."""
-    if request.is_upgrade and isinstance(decision, Route) and decision.workspace is not None:
-        return decision if is_own_origin(request) else answers.CROSS_ORIGIN
+    """The gate's decision, unless another origin's page wants to open a WebSocket, wherever to.
+
+    By that `codehub doctor` knows that its handshake arrived as one: services/doctor/websockets.py.
+    """
+    if request.is_upgrade and isinstance(decision, Route) and not is_own_origin(request):
+        return answers.CROSS_ORIGIN
     return decision
 
 

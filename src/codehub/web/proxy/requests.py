@@ -4,6 +4,8 @@ from codehub.web import forwarded
 from codehub.web.proxy.heads import Fields, RequestHead, is_host
 from codehub.web.proxy.ports import Request
 
+UNKNOWN = "unknown"  # as proxies write it who do not say
+
 
 def request_of(
     head: RequestHead, address: str, here: bytes, *, is_tls: bool, trusted: forwarded.Networks | None
@@ -26,7 +28,7 @@ def _said(
     """By a trusted proxy."""
     said = {name: value.decode("latin-1") for name, value in fields.pairs}
     hops = [value.decode("latin-1") for name, value in fields.pairs if name == b"x-forwarded-for"]
-    address = forwarded.client_of(address, hops, trusted) or address
+    address = forwarded.client_of(address, hops, trusted) or UNKNOWN
     named = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1")
     host = named if is_host(named) else host
     scheme = forwarded.last(said.get(b"x-forwarded-proto")).lower()
