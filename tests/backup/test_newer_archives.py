@@ -1,7 +1,9 @@
 """After an old database was restored: what is newer than it is seen, kept, and can be had again."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -12,12 +14,14 @@ from codehub.backup.unknown import unknown
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db import backups
 from codehub.db.pool import Connection, Role, open_pool
+from codehub.drivers.base import Archives
 from codehub.drivers.memory.faults import Misbehaviour
+from codehub.model.gc import FoundArchive
 from codehub.model.workspace import ArchiveKey, Incarnation, InstanceBackend, WorkspaceId
 from codehub.signals.connect import Redis
 from tests.backup.support import back_up, rows_of
 from tests.coordinator.collecting import Store, Watched, owner_of
-from tests.db.support import change
+from tests.db.support import add_workspace, change
 
 WORKSPACES = 12  # with three archives each: more orphans than is plausible
 
@@ -132,3 +136,52 @@ async def test_what_runs_and_is_nobodys_is_told(owner: Connection, redis: Redis,
         assert (await unknown({InstanceBackend.PROCESS: backend}, {stranger})).volumes == []
         store.world.engine_out()
         assert (await unknown({InstanceBackend.PROCESS: backend}, set())).troubles
+
+
+async def test_a_row_without_an_archive_can_have_the_first_one_that_was_made_since(
+    owner: Connection, database: str, redis: Redis, path: Path
+) -> None:
+    async with open_pool(database, Role.CONTROLLER) as controller, open_pool(database, Role.API) as api:
+        store = Store(owner, redis, Watched(DatabaseRecords(controller, api)))
+        identity = await add_workspace(owner, phase="STANDBY")
+        before = store.put(identity)
+        manifest = (await back_up(path, database, store.world)).manifest
+        store.world.stored[before].modified_at = manifest.moment - timedelta(hours=1)
+        found = await standing.compare(await backups.known(database), store.world.archives, manifest.moment)
+        assert found.adoptable == {}, "one that it had then, and did not name, is not what it lost"
+        first = store.put(identity)
+        store.world.stored[first].modified_at = manifest.moment + timedelta(hours=1)
+        await restore(path, database, force=True)
+        found = await standing.compare(await backups.known(database), store.world.archives, manifest.moment)
+        assert found.adoptable == {identity: (None, first)}
+        assert await backups.adopt(database, found.adoptable) == [identity]
+        assert rows_of(database, "SELECT archive_key FROM workspaces") == [(first,)]
+
+
+class Lagging:
+    """A listing that does not show one archive, which is there all the same."""
+
+    def __init__(self, archives: Archives, hidden: ArchiveKey) -> None:
+        self._archives = archives
+        self._hidden = hidden
+
+    async def found(self) -> AsyncIterator[list[FoundArchive]]:
+        async for page in self._archives.found():
+            yield [archive for archive in page if archive.key != self._hidden]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._archives, name)
+
+
+async def test_no_archive_takes_the_place_of_one_that_a_listing_does_not_show(
+    owner: Connection, database: str, redis: Redis, path: Path
+) -> None:
+    async with open_pool(database, Role.CONTROLLER) as controller, open_pool(database, Role.API) as api:
+        store = Store(owner, redis, Watched(DatabaseRecords(controller, api)))
+        identity, own = await store.add()
+        older = store.put(identity)
+        store.world.stored[older].modified_at -= timedelta(hours=9)
+        manifest = (await back_up(path, database, store.world)).manifest
+        lagging = cast("Archives", Lagging(store.world.archives, own))
+        found = await standing.compare(await backups.known(database), lagging, manifest.moment)
+        assert (found.missing, found.adoptable) == ([], {})

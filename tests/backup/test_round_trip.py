@@ -3,6 +3,7 @@
 # ruff: noqa: ASYNC221, ASYNC240 - files and programs of a test are quick
 
 import asyncio
+import errno
 import os
 import stat
 import subprocess
@@ -123,6 +124,7 @@ async def test_what_is_older_than_the_world_is_settled(
     await owner.execute(
         "INSERT INTO sessions (token_hash, user_id, expires_at) VALUES ('x', %s, now() + interval '1 day')", [OWNER]
     )
+    await owner.execute("INSERT INTO accepted_losses (backend, accepted_by) VALUES ('process', %s)", [OWNER])
     await back_up(path, database)
     await restore(path, second, force=False)
     ((kept,),) = rows_of(second, f"SELECT deleted_at FROM workspaces WHERE id = '{trashed}'")
@@ -136,6 +138,7 @@ async def test_what_is_older_than_the_world_is_settled(
     assert drawn != op_id, "an archive that this op_id has finished may be older than the volume"
     assert abs(seen - now) < timedelta(minutes=5)
     assert rows_of(second, "SELECT count(*) FROM sessions") == [(0,)]
+    assert rows_of(second, "SELECT count(*) FROM accepted_losses") == [(0,)], "said of another world"
 
 
 async def test_a_database_that_is_not_empty_is_kept_without_force(owner: Connection, database: str, path: Path) -> None:
@@ -211,10 +214,11 @@ async def test_a_newer_backup_is_refused_before_anything_is_touched(
     owner: Connection, database: str, path: Path
 ) -> None:
     await owner.execute("UPDATE alembic_version SET version_num = '9999'")
+    await owner.execute("UPDATE schema_floor SET version = '9998'")
     await back_up(path, database)
-    await owner.execute("UPDATE alembic_version SET version_num = %s", [migrate.newest_version()])
     with pytest.raises(StartError, match="newer than this CodeHub"):
         await restore(path, database, force=True)
+    assert rows_of(database, "SELECT holder FROM leadership") != [("a restore",)]
 
 
 async def test_an_older_backup_is_migrated_forward(second: str, empty_database: str, path: Path) -> None:
@@ -234,6 +238,29 @@ async def test_no_file_is_overwritten_and_none_is_left_half_done(database: str, 
     with pytest.raises(StartError, match="cannot be reached"):
         await back_up(tmp_path / "other", "postgresql://nobody:hunter2@127.0.0.1:1/x")
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+async def test_where_a_file_can_have_one_name_only(database: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on memory sticks and some network shares."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    await back_up(path, database)
+    with opened(path) as (manifest, _):
+        assert manifest.counts["workspaces"] == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    precious = path.read_bytes()
+    with pytest.raises(StartError, match="is there already"):
+        await back_up(path, database)
+    assert path.read_bytes() == precious
+
+
+async def test_trouble_elsewhere_is_not_called_the_files(database: str, path: Path) -> None:
+    await back_up(path, database)
+    with pytest.raises(TimeoutError, match="elsewhere"), opened(path):
+        raise TimeoutError("elsewhere")
 
 
 async def test_a_program_that_fails_is_quoted() -> None:

@@ -1,13 +1,17 @@
 """The restore drill: it finds archives that cannot be restored, and leaves nothing behind."""
 
+import asyncio
 import random
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from codehub.drills.figures import percentile
 from codehub.drills.restoring import Trial, check_room, choose, clear_leftovers, drill, is_scratch, scratch_id
+from codehub.drivers.base import Archives
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.faults import Misbehaviour
 from codehub.errors import DriverError, StartError
@@ -107,3 +111,17 @@ def test_figures_per_gb_are_of_homes_that_are_large_enough() -> None:
     assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
     assert percentile([float(n) for n in range(1, 101)], 0.95) == 95.0
     assert percentile([], 0.5) is None
+
+
+class Slow:
+    """A store whose listing never ends."""
+
+    async def found(self) -> AsyncIterator[list[FoundArchive]]:
+        await asyncio.Event().wait()
+        yield []
+
+
+async def test_a_store_that_does_not_answer_is_a_line() -> None:
+    world, _ = _world(1)
+    with pytest.raises(StartError, match="was not listed within"):
+        await drill(cast("Archives", Slow()), world.backend(), 1, say=_silent, list_seconds=0.1)

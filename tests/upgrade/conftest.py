@@ -19,3 +19,10 @@ def folder() -> Iterator[Path]:
 def here(folder: Path, database: str, server_redis: str) -> Iterator[Installation]:
     with installation(folder, database, server_redis) as made:
         yield made
+
+
+@pytest.fixture
+def fresh(folder: Path, empty_database: str, server_redis: str) -> Iterator[Installation]:
+    """On a database that nobody has migrated."""
+    with installation(folder, empty_database, server_redis) as made:
+        yield made

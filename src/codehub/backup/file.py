@@ -3,6 +3,7 @@
 It holds password hashes and everything people wrote about their workspaces, so it is for its owner's eyes only.
 """
 
+import errno
 import hashlib
 import io
 import json
@@ -10,18 +11,21 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from codehub.embedded.datadir import sync_folder
 from codehub.errors import StartError
 
 FORMAT = 1
 MANIFEST, DUMP = "manifest.json", "database.dump"
 _MANIFEST_BYTES = 256 << 20
 _BLOCK = 1 << 20
+# What file systems say that know no second name of a file: memory sticks, network shares.
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Manifest:
     format: int
     codehub: str
     schema_version: str
+    schema_floor: str | None = None  # the oldest version whose code runs on this schema; older backups do not say
     namespace: str
     made_at: str  # the database's time of the snapshot
     epoch: int
@@ -101,13 +106,13 @@ def write(path: Path, manifest: Manifest, dump: Path) -> None:
                     tar.addfile(body, content)
             out.flush()
             os.fsync(out.fileno())
-        os.link(draft, path)  # unlike a rename it replaces nothing
-        _sync(path.parent)
+        _put(draft, path)
+        sync_folder(path.parent)
     except FileExistsError:
         raise StartError(f"{path} is there already.", "Choose another name, or move it away.") from None
     except OSError as error:
         raise StartError(
-            f"{path} cannot be written: {error.strerror}.", "Make room, or choose another folder."
+            f"{path} cannot be written: {error.strerror or error}.", "Make room, or choose another folder."
         ) from error
 
 
@@ -125,8 +130,10 @@ def check(path: Path) -> None:
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[Manifest, IO[bytes]]]:
     """The manifest and the dump, whose checksum was found right before anything else is done."""
-    try:
-        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open("rb"))
+            tar = stack.enter_context(tarfile.open(fileobj=file, mode="r:"))
             manifest = _manifest_in(tar, path)
             member = tar.next()
             dump = tar.extractfile(member) if member is not None and member.name == DUMP and member.isreg() else None
@@ -134,11 +141,11 @@ def opened(path: Path) -> Iterator[tuple[Manifest, IO[bytes]]]:
                 raise _damaged(path, f"it holds no {DUMP}")
             _verify(dump, manifest, path)
             file.seek(member.offset_data)
-            yield manifest, file
-    except OSError as error:
-        raise StartError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (tarfile.TarError, EOFError) as error:
-        raise _damaged(path, str(error)) from None
+        except OSError as error:
+            raise StartError(f"{path} cannot be read: {error.strerror or error}.") from error
+        except (tarfile.TarError, EOFError) as error:
+            raise _damaged(path, str(error)) from None
+        yield manifest, file
 
 
 def _manifest_in(tar: tarfile.TarFile, path: Path) -> Manifest:
@@ -150,12 +157,27 @@ def _manifest_in(tar: tarfile.TarFile, path: Path) -> Manifest:
         found: dict[str, Any] = json.loads(content.read())
         if found["format"] != FORMAT:
             raise StartError(f"{path} was made by a newer CodeHub ({found['codehub']}).", "Restore it with that one.")
-        needed = [ArchiveNeeded(**one) for one in found.pop("archives")]
-        manifest = Manifest(**found, archives=needed)
-        manifest.moment  # noqa: B018 - a time that is none is damage too
+        needed = [ArchiveNeeded(**_known(ArchiveNeeded, one)) for one in found.pop("archives")]
+        manifest = Manifest(**_known(Manifest, found), archives=needed)
+        _check(manifest)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise _damaged(path, f"{MANIFEST} cannot be understood") from None
     return manifest
+
+
+def _check(manifest: Manifest) -> None:
+    """ValueError for what a restore could not work with: it must be found before anything is changed."""
+    texts = (manifest.schema_version, manifest.namespace, manifest.dump_sha256)
+    numbers = (manifest.dump_bytes, manifest.server_version, *manifest.counts.values())
+    if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
+        raise ValueError
+    if manifest.moment.tzinfo is None:
+        raise ValueError
+
+
+def _known(kind: type[Manifest | ArchiveNeeded], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what a newer CodeHub says beyond it."""
+    return {field.name: found[field.name] for field in fields(kind) if field.name in found}
 
 
 def _verify(dump: IO[bytes], manifest: Manifest, path: Path) -> None:
@@ -171,9 +193,12 @@ def _damaged(path: Path, why: str) -> StartError:
     return StartError(f"The backup {path} is damaged: {why}.", "Use another backup; nothing was changed.")
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _put(draft: Path, path: Path) -> None:
+    """Give it its name; FileExistsError where something has that name."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        os.link(draft, path)  # unlike a rename it replaces nothing
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        draft.replace(path)

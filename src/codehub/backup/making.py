@@ -28,13 +28,14 @@ async def make(
         dump = folder / file.DUMP
         async with backups.snapshot(database_url) as snapshot:
             await _dump(database_url, snapshot, dump)
-            # After the snapshot: what a row refers to was in the store before the row said so.
-            needs, trouble = await standing.needs(snapshot.workspaces, archives)
+        # After the snapshot: what a row refers to was in the store before the row said so.
+        needs, trouble = await standing.needs(snapshot.workspaces, archives)
         sha256, size = await asyncio.to_thread(file.checksum, dump)
         manifest = Manifest(
             format=file.FORMAT,
             codehub=__version__,
             schema_version=snapshot.schema_version,
+            schema_floor=snapshot.schema_floor,
             namespace=snapshot.namespace,
             made_at=snapshot.at.isoformat(),
             epoch=snapshot.epoch,

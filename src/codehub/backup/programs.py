@@ -1,7 +1,8 @@
 """PostgreSQL's own programs, pg_dump, pg_restore and psql: which ones, and how they are let in.
 
 A password is never among the arguments, which every user of the machine can read; it is handed on in the environment,
-which only this user can.
+which only this user can. What the environment says beside (PGHOST, PGSSLROOTCERT, …) is handed on too: without it they
+might be led to another database than we are.
 """
 
 import asyncio
@@ -78,7 +79,11 @@ def _of(folder: Path) -> Programs | None:
 def let_in(database_url: str) -> tuple[str, dict[str, str]]:
     """The connection without its password, for the command line, and the environment that has it."""
     connection, password = apart(database_url)
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ("PATH", "HOME", "LANG", "TMPDIR") or name.startswith("PG")
+    }
     if password:
         environment["PGPASSWORD"] = password
     return connection, {**environment, "PGAPPNAME": "codehub_backup", "PGCONNECT_TIMEOUT": "10"}

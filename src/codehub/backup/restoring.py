@@ -1,13 +1,17 @@
 """Restoring a backup: all of it in one transaction, or nothing.
 
-The file is checked before the database is looked at, and the database before it is touched. pg_restore turns the dump
-into statements that psql carries out; COMMIT is sent only after pg_restore has ended well, so that whatever dies on
-the way leaves the database as it was. What must be different in a database that is older than the world around it is
-part of the same transaction (db/backups.py).
+The file is checked before the database is looked at, and the database before it is touched. What matters is whether
+this version can use the backup's schema; that of the database may be any, since it is about to go.
+
+pg_restore turns the dump into statements that psql carries out; COMMIT is sent only after pg_restore has ended well, so
+that whatever dies on the way leaves the database as it was. What must be different in a database that is older than the
+world around it is part of the same transaction (db/backups.py).
 """
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +23,7 @@ from codehub.db.backups import Contents
 from codehub.errors import StartError
 
 _BLOCK = 1 << 20
+_MOST_NAMES = 5
 # Written by newer programs than the server: it does not know this setting, and does without it.
 _TOO_NEW = re.compile(rb"^SET transaction_timeout = 0;$", re.MULTILINE)
 _KNOWS_TRANSACTION_TIMEOUT = 170000
@@ -27,26 +32,51 @@ _HEAD_ENDS = b"\nSET row_security"
 
 async def restore(path: Path, database_url: str, *, force: bool) -> Manifest:
     """Replace what is in the database by what is in the file, and migrate it forward."""
+    async with restored(path, database_url, force=force) as manifest:
+        return manifest
+
+
+@asynccontextmanager
+async def restored(path: Path, database_url: str, *, force: bool) -> AsyncIterator[Manifest]:
+    """The same; no coordinator begins to lead before the block ends."""
     with opened(path) as (manifest, dump):
-        if not migrate.knows(manifest.schema_version):
+        if not migrate.is_usable(manifest.schema_version, manifest.schema_floor):
             raise StartError(
                 f"The backup has schema version {manifest.schema_version}, newer than this CodeHub "
                 f"({migrate.newest_version()}).",
                 f"Restore it with CodeHub {manifest.codehub} or a newer one.",
             )
         async with backups.nobody_leading(database_url) as before:
-            _check_free(before, force=force)
-            # For the roles, which belong to the server and are in no dump.
-            await asyncio.to_thread(migrate.upgrade, database_url)
-            found = await asyncio.to_thread(programs.programs_for, before.server_version)
+            _check_free(before, manifest, force=force)
+            await asyncio.to_thread(migrate.surround, database_url)
+            # Older programs than those of the server that it was made on might not be able to read the dump.
+            newest = max(before.server_version, manifest.server_version)
+            found = await asyncio.to_thread(programs.programs_for, newest)
             await _replace(found, database_url, manifest, dump, before)
-            await asyncio.to_thread(migrate.upgrade, database_url)
-    return manifest
+            await _migrate(database_url)
+            yield manifest
 
 
-def _check_free(found: Contents, *, force: bool) -> None:
-    if found.tables and not found.is_codehubs:
-        raise StartError("The database holds tables that are not CodeHub's.", "Make a database of its own for CodeHub.")
+async def _migrate(database_url: str) -> None:
+    try:
+        await asyncio.to_thread(migrate.upgrade, database_url)
+    except StartError as error:
+        raise StartError(
+            f"The backup is restored, but its schema is not migrated yet: {error.message}", "Run `codehub migrate`."
+        ) from error
+
+
+def _check_free(found: Contents, manifest: Manifest, *, force: bool) -> None:
+    if found.strange:
+        names = ", ".join(found.strange[:_MOST_NAMES]) + (", …" if len(found.strange) > _MOST_NAMES else "")
+        raise StartError(
+            f"The database holds tables that are not CodeHub's: {names}.", "Make a database of its own for CodeHub."
+        )
+    if found.namespace != manifest.namespace:
+        raise StartError(
+            f"The backup is of the schema {manifest.namespace}, and here CodeHub's tables are in {found.namespace}.",
+            f"Set the search_path of the database's user to {manifest.namespace}.",
+        )
     if (found.users or found.workspaces) and not force:
         raise StartError(
             f"The database is not empty: it holds {found.users} users and {found.workspaces} workspaces.",
@@ -74,10 +104,11 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
     ]
     giving = asyncio.create_task(_give(dump, manifest.dump_bytes, source))
     try:
+        await _tell(target, backups.script_before(before).encode())
         await _pass_on(source, target, is_old=before.server_version < _KNOWS_TRANSACTION_TIMEOUT)
         await giving
         await ends[1]
-        after = backups.script_after(manifest.namespace, manifest.counts, before.epoch)
+        after = backups.script_after(manifest.namespace, manifest.counts, before)
         await _tell(target, f"{after}\nCOMMIT;\n".encode())
     except (BrokenPipeError, ConnectionResetError):
         pass  # one of them has ended, and says why
@@ -103,7 +134,6 @@ async def _give(dump: IO[bytes], size: int, source: asyncio.subprocess.Process) 
 
 async def _pass_on(source: asyncio.subprocess.Process, target: asyncio.subprocess.Process, *, is_old: bool) -> None:
     assert source.stdout is not None
-    await _tell(target, backups.script_before().encode())
     head = b""
     while is_old and _HEAD_ENDS not in head and (block := await source.stdout.read(_BLOCK)):
         head += block

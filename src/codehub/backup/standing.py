@@ -5,7 +5,7 @@ asked nothing is called missing.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,7 +48,7 @@ class Standing:
 
 
 async def listed(archives: Archives) -> list[FoundArchive]:
-    """Raises DriverError when the store does not answer."""
+    """Raises DriverError or TimeoutError when the store does not answer."""
     async with asyncio.timeout(_LIST_SECONDS):
         return [archive async for page in archives.found() for archive in page]
 
@@ -98,15 +98,29 @@ async def compare(known: Sequence[KnownWorkspace], archives: Archives, since: da
         if owner not in ids or archive.modified_at > since
     ]
     modified = {archive.key: archive.modified_at for archive in found}
-    adoptable = {}
-    for identity, row in living.items():
-        last = newest.get(identity)
-        if last is None or last.key == row.archive_key:
-            continue
-        own = modified.get(row.archive_key) if row.archive_key is not None else None
-        if row.archive_key is not None and (own is None or last.modified_at > max(own, since)):
-            adoptable[row.id] = (row.archive_key, ArchiveKey(last.key))
+    gone = {one.key for one in missing}
+    adoptable = {
+        row.id: (row.archive_key, ArchiveKey(last.key))
+        for identity, row in living.items()
+        if (last := newest.get(identity)) is not None and _is_better(last, row.archive_key, modified, gone, since)
+    }
     return Standing(missing, sorted(newer, key=lambda one: one.key), adoptable)
+
+
+def _is_better(
+    last: FoundArchive,
+    own: ArchiveKey | None,
+    modified: Mapping[str, datetime],
+    gone: Collection[ArchiveKey],
+    since: datetime,
+) -> bool:
+    """Whether the newest archive of a workspace should take the place of the one that its row names."""
+    if own is None:
+        return last.modified_at > since  # its first one, made since
+    if own in gone:
+        return True
+    # One that was not listed, and yet is not known to be gone, stays: what was listed may be older.
+    return own in modified and last.modified_at > max(modified[own], since)
 
 
 async def _is_there(key: ArchiveKey, there: set[str], archives: Archives) -> bool | None:

@@ -179,6 +179,8 @@ def _print_deaths(report: "chaos_drill.Report") -> None:
         output.say(f"changed: {identity}: {how}")
     if report.lost_writes:
         output.say("LOST: a change that had been answered is not there.")
+    if report.unseen:
+        output.say(f"UNSEEN: how the workspaces are now could not be asked: {report.unseen}")
     typer.echo("No workspace changed, no write was lost." if report.is_well else "See above: not all is well.")
 
 

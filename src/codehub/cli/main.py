@@ -129,7 +129,9 @@ def migrate() -> None:
     for given, role in ((settings.database.api_url, Role.API), (settings.database.proxy_url, Role.PROXY)):
         if given is not None:
             logins.ensure(url, given.get_secret_value(), role)
-    typer.echo(f"The database is at schema version {migrations.newest_version()}.")
+    found, ours = migrations.schema_version(url), migrations.newest_version()
+    newer = "" if found == ours else f", newer than this CodeHub ({ours}) and fit for it: it is left as it is"
+    typer.echo(f"The database is at schema version {found}{newer}.")
 
 
 @app.command()

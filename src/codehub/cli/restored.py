@@ -10,7 +10,7 @@ from pathlib import Path
 
 from codehub.backup import database, standing
 from codehub.backup.file import Manifest
-from codehub.backup.restoring import restore as restore_file
+from codehub.backup.restoring import restored
 from codehub.backup.standing import Standing
 from codehub.backup.unknown import Unknown, unknown
 from codehub.config import Settings
@@ -123,11 +123,13 @@ async def restore(
     """Raises StartError, with nothing changed, when it is not possible."""
     data_dir = database.data_dir_of(settings)
     store_url = settings.store.url or (data_dir / "archives").as_uri()
+    archives = open_store(settings.store, store_url)
     async with database.alone(settings, say) as url:
-        manifest = await restore_file(file, url, force=force)
-        known = await backups.known(url)
-        found = await standing.compare(known, open_store(settings.store, store_url), manifest.moment)
-        adopted = await backups.adopt(url, found.adoptable) if adopt_newer and found.adoptable else ()
+        # Adopted before anybody leads: a coordinator would begin to restore what the rows name.
+        async with restored(file, url, force=force) as manifest:
+            known = await backups.known(url)
+            found = await standing.compare(known, archives, manifest.moment)
+            adopted = await backups.adopt(url, found.adoptable) if adopt_newer and found.adoptable else ()
         return Restored(
             manifest,
             found,

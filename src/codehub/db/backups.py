@@ -1,13 +1,16 @@
 """What a backup reads beside the dump, and what a restore does around it, as the owner of the tables.
 
 Backing up holds one transaction open whose snapshot the dump uses too, so that counts, keys and dump are of one moment.
-Restoring holds the leader's lock: no coordinator leads from the first look to the last statement.
+Restoring holds the leader's lock: no coordinator leads from the first look to the last statement. The transaction that
+replaces everything asks first and last whether that lock is held on the very database that it is in: another server
+behind the same name, or a session that was cut off meanwhile, leaves everything as it is.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import psycopg
@@ -17,6 +20,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from codehub.db import archives
 from codehub.db.connecting import connect_error
 from codehub.db.locks import AdvisoryLock
+from codehub.db.migrations import MARK
 from codehub.db.pool import Connection
 from codehub.errors import StartError
 from codehub.model.gc import KnownWorkspace
@@ -24,9 +28,26 @@ from codehub.model.workspace import ArchiveKey, WorkspaceId
 
 _CONNECT_SECONDS = 10
 _PAGE = 5000
+_REVISION = re.compile(r"\d{4}")
+
+# Every table that a version up to this one has made. Newer ones' are known by the comment that `migrate` gives them.
+OURS = frozenset(
+    {
+        *("alembic_version", "schema_floor", "users", "sessions", "tokens", "visits", "audit_log"),
+        *("workspaces", "workspace_history", "leadership", "gc_runs", "samples", "accepted_losses"),
+    }
+)
 
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname
+"""
+# What holds rows or shows them, but for what an extension brought along.
+_THERE = """
+SELECT relname, obj_description(oid, 'pg_class') IS NOT DISTINCT FROM %s FROM pg_class
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f')
+      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                      AND deptype = 'e')
+ORDER BY relname
 """
 _ADOPT = """
 UPDATE workspaces SET archive_key = %s
@@ -43,6 +64,7 @@ class Snapshot:
     server_version: int  # as in 180006
     namespace: str
     schema_version: str
+    schema_floor: str | None
     epoch: int
     counts: Mapping[str, int]  # rows of each table
     workspaces: Sequence[KnownWorkspace]
@@ -50,12 +72,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a database before a restore."""
+    """What is in a database before a restore, and the session that holds the leader's lock meanwhile."""
 
     server_version: int
     namespace: str
-    tables: int
-    is_codehubs: bool
+    pid: int
+    strange: Sequence[str]  # tables and views that are not CodeHub's
     users: int = 0
     workspaces: int = 0
     epoch: int = 0
@@ -81,23 +103,31 @@ async def nobody_leading(database_url: str) -> AsyncIterator[Contents]:
     async with _session(database_url) as conn:
         if not (await _row(conn, SQL("SELECT pg_try_advisory_lock({})").format(int(AdvisoryLock.LEADER))))[0]:
             raise StartError("A coordinator leads on this database.", "Stop every CodeHub that uses it, and try again.")
-        tables = [name for (name,) in await (await conn.execute(_TABLES)).fetchall()]
-        namespace, version = await _row(
-            conn, SQL("SELECT current_schema(), current_setting('server_version_num')::int")
+        namespace, version, pid = await _row(
+            conn, SQL("SELECT current_schema(), current_setting('server_version_num')::int, pg_backend_pid()")
         )
         if namespace is None:
             raise StartError("The database has no schema to restore into.", "Create the schema public in it.")
-        found = Contents(version, namespace, len(tables), "alembic_version" in tables)
-        if {"users", "workspaces", "leadership"} <= set(tables):
-            users, workspaces, epoch = await _row(
-                conn,
-                SQL(
-                    "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM workspaces), "
-                    "(SELECT epoch FROM leadership)"
-                ),
-            )
-            found = Contents(version, namespace, len(tables), found.is_codehubs, users, workspaces, epoch)
+        there = dict(await (await conn.execute(_THERE, [MARK])).fetchall())
+        found = Contents(version, namespace, pid, await _strange(conn, there))
+        if not found.strange:
+            users, workspaces = [
+                await _count(conn, table) if table in there else 0 for table in ("users", "workspaces")
+            ]
+            epoch = (await _row(conn, SQL("SELECT max(epoch) FROM leadership")))[0] if "leadership" in there else None
+            found = replace(found, users=users, workspaces=workspaces, epoch=epoch or 0)
         yield found
+
+
+async def _strange(conn: Connection, there: Mapping[str, bool]) -> Sequence[str]:
+    """Tables of the same names may be another program's that uses Alembic too: its revisions are not like ours."""
+    strange = [name for name, is_marked in there.items() if name not in OURS and not is_marked]
+    if strange or not there:
+        return strange
+    if not {"alembic_version", "users", "workspaces"} <= set(there):
+        return list(there)
+    (version,) = await _row(conn, SQL("SELECT max(version_num) FROM alembic_version"))
+    return [] if _REVISION.fullmatch(version or "") else list(there)
 
 
 async def known(database_url: str) -> Sequence[KnownWorkspace]:
@@ -124,12 +154,12 @@ async def _look(conn: Connection) -> Snapshot:
         SQL("SELECT pg_export_snapshot(), now(), current_setting('server_version_num')::int, current_schema()"),
     )
     tables = [table for (table,) in await (await conn.execute(_TABLES)).fetchall()]
-    counts = {}
-    for table in tables:
-        (counts[table],) = await _row(conn, SQL("SELECT count(*) FROM {}").format(Identifier(table)))
+    counts = {table: await _count(conn, table) for table in tables}
     (schema_version,) = await _row(conn, SQL("SELECT max(version_num) FROM alembic_version"))
+    # The schemas of before have none: code that does not know them cannot use them.
+    floor = (await _row(conn, SQL("SELECT version FROM schema_floor")))[0] if "schema_floor" in counts else None
     (epoch,) = await _row(conn, SQL("SELECT epoch FROM leadership"))
-    return Snapshot(name, at, version, namespace, schema_version, epoch, counts, await _known(conn))
+    return Snapshot(name, at, version, namespace, schema_version, floor, epoch, counts, await _known(conn))
 
 
 async def _known(conn: Connection) -> Sequence[KnownWorkspace]:
@@ -137,6 +167,10 @@ async def _known(conn: Connection) -> Sequence[KnownWorkspace]:
     while page := await archives.known(conn, found[-1].id if found else None, _PAGE):
         found += page
     return found
+
+
+async def _count(conn: Connection, table: str) -> int:
+    return int((await _row(conn, SQL("SELECT count(*) FROM {}").format(Identifier(table))))[0])
 
 
 async def _row(conn: Connection, query: SQL | psycopg.sql.Composed) -> TupleRow:
@@ -154,6 +188,7 @@ async def _session(database_url: str) -> AsyncIterator[Connection]:
             )
             # The dump may take long, and this session does nothing meanwhile.
             await conn.execute("SET idle_in_transaction_session_timeout = 0")
+            await conn.execute("SET idle_session_timeout = 0")
             await conn.execute("SET timezone = 'UTC'")
     except TimeoutError:
         raise StartError("PostgreSQL did not answer in time.", "Check the network and the firewall.") from None
@@ -163,7 +198,21 @@ async def _session(database_url: str) -> AsyncIterator[Connection]:
         yield conn
 
 
-# Everything in the schema, whatever version made it; what an extension brought along is not ours.
+# Raises unless the session that looked still holds the leader's lock, on this server and in this database.
+_GUARD = """
+DO $guard$ BEGIN
+    IF NOT EXISTS (
+        SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+        WHERE datname = current_database() AND locktype = 'advisory' AND granted AND pid = {pid}
+              AND (classid::bigint << 32) | objid::bigint = {lock}
+    ) THEN
+        RAISE EXCEPTION 'this is not the database that was looked at, or the leader''s lock in it was lost';
+    END IF;
+END $guard$;
+"""
+
+# Everything in the schema, whatever version made it; what an extension brought along is not ours. Not CASCADE: what is
+# elsewhere and relies on a table of ours would go with it.
 _CLEAR = """
 SET lock_timeout = '30s';
 DO $clear$
@@ -171,19 +220,20 @@ DECLARE
     thing record;
 BEGIN
     FOR thing IN
-        SELECT format('DROP %s IF EXISTS %I.%I CASCADE',
-                      CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE'
-                                   ELSE 'TABLE' END, relnamespace::regnamespace::text, relname) AS statement
-        FROM pg_class
+        SELECT format('DROP %s %s', kind, string_agg(format('%I.%I', relnamespace::regnamespace::text, relname), ', '))
+               AS statement
+        FROM pg_class, LATERAL (SELECT CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
+                                                    WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind) AS of_kind
         WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
               AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass
-                              AND objid = pg_class.oid AND deptype IN ('e', 'i'))
-        ORDER BY relkind = 'S'
+                              AND objid = pg_class.oid AND deptype IN ('e', 'i', 'a'))
+        GROUP BY kind
+        ORDER BY kind = 'SEQUENCE', kind = 'TABLE', kind = 'MATERIALIZED VIEW'
     LOOP
         EXECUTE thing.statement;
     END LOOP;
     FOR thing IN
-        SELECT format('DROP ROUTINE IF EXISTS %s CASCADE', oid::regprocedure) AS statement FROM pg_proc
+        SELECT format('DROP ROUTINE %s', oid::regprocedure) AS statement FROM pg_proc
         WHERE pronamespace = current_schema()::regnamespace
               AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass
                               AND objid = pg_proc.oid AND deptype = 'e')
@@ -191,7 +241,7 @@ BEGIN
         EXECUTE thing.statement;
     END LOOP;
     FOR thing IN
-        SELECT format('DROP TYPE IF EXISTS %s CASCADE', oid::regtype) AS statement FROM pg_type
+        SELECT format('DROP TYPE %s', oid::regtype) AS statement FROM pg_type
         WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd')
               AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass
                               AND objid = pg_type.oid AND deptype = 'e')
@@ -206,7 +256,8 @@ END $clear$;
 # - whoever has logged out, or was logged out, since the backup stays so;
 # - what was in the trash may have been taken out of it since: it is kept for a whole retention again;
 # - an unfinished archive of this op_id may be complete in the store, with an older state of the home in it;
-# - nobody was idle while there was no CodeHub.
+# - nobody was idle while there was no CodeHub;
+# - what an administrator said of missing homes was said of another world. Older schemas have no place for it.
 EPOCHS_PER_RESTORE = 1 << 32
 _SETTLE = """
 UPDATE {schema}.leadership SET epoch = greatest(epoch, {epoch}) + {step}, holder = 'a restore', since = now();
@@ -215,15 +266,19 @@ UPDATE {schema}.workspaces SET deleted_at = now() WHERE deleted_at IS NOT NULL A
 UPDATE {schema}.workspaces SET op_id = gen_random_uuid()
 WHERE operation = 'ARCHIVING' AND archive_key IS DISTINCT FROM id || '/' || op_id || '/home.tar.zst';
 UPDATE {schema}.workspaces SET last_access_at = now() WHERE desired_state = 'RUNNING' AND deleted_at IS NULL;
+DO $losses$ BEGIN
+    DELETE FROM {schema}.accepted_losses;
+EXCEPTION WHEN undefined_table THEN NULL;
+END $losses$;
 """
 
 
-def script_before() -> str:
+def script_before(before: Contents) -> str:
     """Statements that come before the dump's, in the same transaction."""
-    return f"BEGIN;\n{_CLEAR}"
+    return f"BEGIN;\n{_guard(before)}{_CLEAR}"
 
 
-def script_after(namespace: str, counts: Mapping[str, int], epoch: int) -> str:
+def script_after(namespace: str, counts: Mapping[str, int], before: Contents) -> str:
     """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT."""
     checks = SQL("").join(
         SQL(
@@ -232,5 +287,11 @@ def script_after(namespace: str, counts: Mapping[str, int], epoch: int) -> str:
         ).format(table=Identifier(namespace, table), count=Literal(count))
         for table, count in sorted(counts.items())
     )
-    settle = SQL(_SETTLE).format(schema=Identifier(namespace), epoch=Literal(epoch), step=Literal(EPOCHS_PER_RESTORE))
-    return f"SET lock_timeout = '30s';\n{checks.as_string()}{settle.as_string()}"
+    settle = SQL(_SETTLE).format(
+        schema=Identifier(namespace), epoch=Literal(before.epoch), step=Literal(EPOCHS_PER_RESTORE)
+    )
+    return f"SET lock_timeout = '30s';\n{checks.as_string()}{settle.as_string()}{_guard(before)}"
+
+
+def _guard(before: Contents) -> str:
+    return SQL(_GUARD).format(pid=Literal(before.pid), lock=Literal(int(AdvisoryLock.LEADER))).as_string()

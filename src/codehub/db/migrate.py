@@ -2,8 +2,9 @@
 
 All pending revisions run in one transaction, under an advisory lock: any number of processes may call `upgrade` at
 once, and one that fails or dies leaves the database as it was. A database that a newer CodeHub wrote is left as it is:
-one that was only expanded since is used, any other refused (ADR 11). Whatever goes wrong is a `StartError` of one line
-that never holds the password.
+one that was only expanded since is used, any other refused (ADR 11). CodeHub goes on working meanwhile: whoever needs a
+table that is to be changed waits for two seconds at most, since a migration that cannot have it lets go of everything
+and tries again. Whatever goes wrong is a `StartError` of one line that never holds the password.
 """
 
 import logging
@@ -23,7 +24,7 @@ from psycopg import sql
 
 from codehub.db.connecting import connect_error
 from codehub.db.locks import AdvisoryLock
-from codehub.db.migrations import BASELINE
+from codehub.db.migrations import BASELINE, MARK
 from codehub.errors import StartError
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,10 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _CONNECT_SECONDS = 10
 _OTHERS_SECONDS = 300  # how long to wait for another process that is migrating
 _ASK_AGAIN_SECONDS = 0.2
-_LOCK_SECONDS = 30  # how long one statement may wait for a table that someone is using
+_READ_SECONDS = 30  # how long a look may wait for somebody who changes the schema; nobody waits behind it
+_LOCK_SECONDS = 2  # how long a change may wait for a table: everybody who comes later waits behind it
+_LOCK_PAUSE_SECONDS = 1.0  # in which those who had to wait get their turn
+LOCKED_SECONDS = 120  # for how long it is tried again
 _STATEMENT_SECONDS = 600
 
 NEWEST = "head"
@@ -41,10 +45,16 @@ NEWEST = "head"
 _one_at_a_time = threading.Lock()
 
 
-def upgrade(database_url: str, target: str = NEWEST, *, stop: threading.Event | None = None) -> None:
+def upgrade(
+    database_url: str,
+    target: str = NEWEST,
+    *,
+    stop: threading.Event | None = None,
+    locked_seconds: float = LOCKED_SECONDS,
+) -> None:
     """Run every pending revision up to `target`; does nothing on a database that is up to date, or newer and fit.
 
-    `stop` ends the wait for another process that is migrating, and nothing is begun once it is set.
+    `stop` ends the wait for others (who migrate, or use the tables), and nothing is begun once it is set.
     """
     stop = stop or threading.Event()
     script = ScriptDirectory(str(MIGRATIONS))
@@ -55,8 +65,19 @@ def upgrade(database_url: str, target: str = NEWEST, *, stop: threading.Event | 
         _wait_for_others(raw, stop)
         if not stop.is_set() and not _is_at(raw, wanted, script):  # another process may have migrated meanwhile
             log.info("migrating the database from schema version %s to %s", _stored_version(raw) or "none", wanted)
-            with _one_at_a_time:
-                _run(raw, script, wanted)
+            _run_when_free(raw, script, wanted, stop, locked_seconds)
+
+
+def surround(database_url: str) -> None:
+    """Make what a schema needs around it and no dump of it holds: the server's roles, and who may enter the database.
+
+    Nothing in the database itself is looked at or changed: a restore is about to replace it, whatever it is.
+    """
+    script = ScriptDirectory(str(MIGRATIONS))
+    oldest_first = reversed(list(script.walk_revisions()))
+    with _connection(database_url) as raw, raw.transaction():
+        for statement in (each for one in oldest_first for each in getattr(one.module, "AROUND", ())):
+            raw.execute(statement)
 
 
 def require_newest(database_url: str) -> None:
@@ -82,9 +103,10 @@ def newest_version() -> str:
     return _revision(ScriptDirectory(str(MIGRATIONS)), NEWEST)
 
 
-def knows(version: str) -> bool:
-    """Whether a database at that revision can be brought up to this code's."""
-    return version in [revision.revision for revision in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]
+def is_usable(version: str, floor: str | None) -> bool:
+    """Whether this code can use a database at that revision: it migrates it forward, or it is fit as it is."""
+    known = [revision.revision for revision in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]
+    return version in known or floor in known
 
 
 def _revision(script: ScriptDirectory, name: str) -> str:
@@ -139,7 +161,7 @@ def _connection(database_url: str) -> Iterator[psycopg.Connection]:
     try:
         # timezone: M1's timestamps have none and are read as UTC.
         raw.execute("SET timezone = 'UTC'")
-        raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{_LOCK_SECONDS}s"))
+        raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{_READ_SECONDS}s"))
         raw.execute(sql.SQL("SET statement_timeout = {}").format(f"{_STATEMENT_SECONDS}s"))
         yield raw
     except psycopg.Error as error:
@@ -161,28 +183,82 @@ def _wait_for_others(raw: psycopg.Connection, stop: threading.Event) -> None:
             return
 
 
-def _run(raw: psycopg.Connection, script: ScriptDirectory, wanted: str) -> None:
-    def pending(found: tuple[str, ...], _context: MigrationContext) -> list[RevisionStep]:
-        newest_first = script.iterate_revisions(wanted, found)
-        return [MigrationStep.upgrade_from_script(script.revision_map, revision) for revision in newest_first][::-1]
-
+def _run_when_free(
+    raw: psycopg.Connection, script: ScriptDirectory, wanted: str, stop: threading.Event, locked_seconds: float
+) -> None:
+    """Again and again while somebody uses the tables; each attempt is all of it or nothing."""
+    raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{_LOCK_SECONDS}s"))
     raw.autocommit = False
     engine = sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: raw, poolclass=sqlalchemy.pool.StaticPool
     )
+    until = time.monotonic() + locked_seconds
+    try:
+        while not stop.is_set():
+            try:
+                with _one_at_a_time:
+                    _run(engine, script, wanted)
+            except psycopg.errors.LockNotAvailable:
+                raw.rollback()
+                if time.monotonic() > until:
+                    raise _locked(raw, locked_seconds) from None
+                log.info("the tables are in use; the migration is tried again")
+                stop.wait(_LOCK_PAUSE_SECONDS)
+            else:
+                return
+    finally:
+        engine.dispose()
+
+
+def _run(engine: sqlalchemy.Engine, script: ScriptDirectory, wanted: str) -> None:
+    def pending(found: tuple[str, ...], _context: MigrationContext) -> list[RevisionStep]:
+        newest_first = script.iterate_revisions(wanted, found)
+        return [MigrationStep.upgrade_from_script(script.revision_map, revision) for revision in newest_first][::-1]
+
     try:
         with engine.connect() as connection, EnvironmentContext(Config(), script, fn=pending) as environment:
             environment.configure(connection=connection, transaction_per_migration=False)
             with environment.begin_transaction():
+                before = _relations(connection)
                 environment.run_migrations()
+                for relation in _relations(connection) - before:
+                    connection.exec_driver_sql(f"COMMENT ON {relation} IS '{MARK}'")
                 if wanted > BASELINE:
                     floor = {"version": floor_of(script, wanted)}
                     connection.execute(sqlalchemy.text("UPDATE schema_floor SET version = :version"), floor)
     except sqlalchemy.exc.DBAPIError as error:
-        cause = error.orig
-        raise (_migration_error(cause) if isinstance(cause, psycopg.Error) else error) from error
-    finally:
-        engine.dispose()
+        if isinstance(error.orig, psycopg.Error):
+            raise error.orig from None
+        raise
+
+
+def _relations(connection: sqlalchemy.Connection) -> set[str]:
+    """Every table and view, as SQL calls it."""
+    return {str(relation) for (relation,) in connection.exec_driver_sql(_RELATIONS)}
+
+
+_RELATIONS = """
+SELECT concat_ws(' ', CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END,
+                 oid::regclass)
+FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm') AND relnamespace = current_schema()::regnamespace
+"""
+
+
+def _locked(raw: psycopg.Connection, seconds: float) -> StartError:
+    """The oldest transaction is the likeliest reason: a backup, or somebody's session."""
+    row = raw.execute(_OLDEST).fetchone()
+    whose = f" The oldest transaction is that of {row[0] or 'a program'} (pid {row[1]}, {row[2]} s)." if row else ""
+    return StartError(
+        f"The database could not be migrated within {seconds:.0f} seconds, because its tables are in use.{whose}",
+        "Wait for it to end, or end it, and start again; nothing was changed.",
+    )
+
+
+_OLDEST = """
+SELECT application_name, pid, extract(epoch FROM now() - xact_start)::int FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+ORDER BY xact_start LIMIT 1
+"""
 
 
 def _migration_error(error: psycopg.Error) -> StartError:
@@ -190,8 +266,8 @@ def _migration_error(error: psycopg.Error) -> StartError:
         return StartError(error.diag.message_primary or "", error.diag.message_hint or "")
     if isinstance(error, psycopg.errors.LockNotAvailable):
         return StartError(
-            "The database could not be migrated, because something else is using its tables.",
-            "Stop every other CodeHub process and start again; nothing was changed.",
+            "The database cannot be looked at, because something else changes its schema or restores it.",
+            "Wait for it to end, and start again; nothing was changed.",
         )
     log.error("a migration failed", exc_info=error)
     what = error.diag.message_primary or type(error).__name__

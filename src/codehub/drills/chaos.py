@@ -8,6 +8,7 @@ import httpx
 
 from codehub.drills.parts import Part
 from codehub.drills.watching import API, Noticed, Users, asked, state_of
+from codehub.errors import StartError
 
 SETTLE_SECONDS = 3.0  # of good answers, before the next part is killed
 _GIVE_UP_SECONDS = 120.0
@@ -29,10 +30,12 @@ class Report:
     deaths: Sequence[Death]
     changed: Mapping[str, str]  # workspaces that are not as they were, and how
     lost_writes: bool
+    unseen: str = ""  # why nobody could look how things are afterwards
 
     @property
     def is_well(self) -> bool:
-        return not self.changed and not self.lost_writes and all(d.is_back and d.answers_again for d in self.deaths)
+        harmed = self.changed or self.lost_writes or self.unseen
+        return not harmed and all(death.is_back and death.answers_again for death in self.deaths)
 
     def as_dict(self) -> dict[str, object]:
         return {**asdict(self), "is_well": self.is_well}
@@ -46,28 +49,50 @@ async def drill(
     settle_seconds: float = SETTLE_SECONDS,
     give_up_seconds: float = _GIVE_UP_SECONDS,
 ) -> Report:
-    """Make a workspace of its own, kill each part once, compare, and clear up."""
+    """Make a workspace of its own, kill each part once, compare, and clear up.
+
+    Where nothing answers any more after a death, the other parts are spared: nobody could tell what theirs would do.
+    """
     made = await asked(client, "POST", f"{API}/workspaces", json={"name": "chaos drill", "desired_state": "ARCHIVED"})
     identity = str(made["id"])
     try:
         before = await _settled(client, identity, give_up_seconds)
         users = Users(client, identity)
         users.start()
-        deaths = []
+        deaths: list[Death] = []
         try:
             await _calm(users, settle_seconds, give_up_seconds)
             for part in parts:
                 users.next_stretch()
                 say(f"killing {part.name}")
                 deaths.append(await _kill(users, part, settle_seconds, give_up_seconds))
+                if not deaths[-1].answers_again:
+                    break
         finally:
             await users.stop()
+        return await _compared(client, users, identity, before, deaths)
+    finally:
+        try:
+            await asked(client, "DELETE", f"{API}/workspaces/{identity}", params={"purge": "true"})
+        except StartError as error:
+            say(f"The drill's own workspace {identity} is left: {error}")
+
+
+async def _compared(
+    client: httpx.AsyncClient,
+    users: Users,
+    identity: str,
+    before: Mapping[str, tuple[str, str]],
+    deaths: Sequence[Death],
+) -> Report:
+    """What was noticed is told in any case, also where nobody answers any more."""
+    try:
         after = await state_of(client)
         memo = (await asked(client, "GET", f"{API}/workspaces/{identity}"))["memo"]
-        changed = {one: f"{before[one]} → {after.get(one, 'gone')}" for one in before if after.get(one) != before[one]}
-        return Report(deaths, changed, lost_writes=not users.written <= int(memo or 0) <= users.tried)
-    finally:
-        await asked(client, "DELETE", f"{API}/workspaces/{identity}", params={"purge": "true"})
+    except StartError as error:
+        return Report(deaths, {}, lost_writes=False, unseen=str(error))
+    changed = {one: f"{before[one]} → {after.get(one, 'gone')}" for one in before if after.get(one) != before[one]}
+    return Report(deaths, changed, lost_writes=not users.written <= int(memo or 0) <= users.tried)
 
 
 async def _kill(users: Users, part: Part, settle_seconds: float, give_up_seconds: float) -> Death:
@@ -101,9 +126,15 @@ async def _calm(users: Users, settle_seconds: float, give_up_seconds: float) -> 
 
 async def _settled(client: httpx.AsyncClient, identity: str, seconds: float) -> dict[str, tuple[str, str]]:
     """The workspaces once the drill's own one is archived: until then they change by themselves."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = await state_of(client)
-            if found[identity][0] == "ARCHIVED":
-                return found
-            await asyncio.sleep(_POLL_SECONDS)
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                found = await state_of(client)
+                if identity in found and found[identity][0] == "ARCHIVED":
+                    return found
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise StartError(
+            f"The drill's own workspace was not made within {seconds:.0f} s: not all was well before.",
+            "See: codehub doctor",
+        ) from None

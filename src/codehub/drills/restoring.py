@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from codehub.drills.figures import percentile
 from codehub.drivers.base import Archives, Backend
-from codehub.errors import CodeHubError, DriverError, StartError
+from codehub.errors import CodeHubError, StartError
 from codehub.model.gc import FoundArchive
 from codehub.model.names import archive_owner
 from codehub.model.observation import JobSeen, JobState
@@ -102,14 +102,20 @@ async def drill(
     say: Callable[[str], None],
     rng: random.Random | None = None,
     stalled_seconds: float = STALLED_SECONDS,
+    list_seconds: float = LIST_SECONDS,
     free_bytes: int | None = None,
 ) -> Report:
-    """Restore so many archives, one after the other. Raises DriverError when the store cannot be listed.
+    """Restore so many archives, one after the other. Raises DriverError or StartError when the store cannot be listed.
 
     `free_bytes`: where homes are, if that is known; StartError when they would hardly do.
     """
-    async with asyncio.timeout(LIST_SECONDS):
-        found = [archive async for page in archives.found() for archive in page]
+    try:
+        async with asyncio.timeout(list_seconds):
+            found = [archive async for page in archives.found() for archive in page]
+    except TimeoutError:
+        raise StartError(
+            f"The archive store was not listed within {list_seconds:.0f} s.", "See: codehub doctor"
+        ) from None
     # A home that is being restored or archived in earnest has its archive to itself.
     busy = {str(identity) for identity in await backend.jobs.observe()}
     quiet = [archive for archive in found if archive_owner(archive.key) not in busy]
@@ -166,7 +172,7 @@ async def _clear(backend: Backend, identity: WorkspaceId, op_id: OpId, volume: V
     try:
         await backend.jobs.remove(identity, op_id)
         await backend.volumes.delete(identity, volume)
-    except DriverError as error:
+    except (CodeHubError, TimeoutError) as error:
         return f"The scratch volume of {identity} is left: {error}"
     return ""
 

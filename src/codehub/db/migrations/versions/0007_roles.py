@@ -85,6 +85,8 @@ GRANT SELECT, INSERT, DELETE ON workspace_history TO codehub_controller;
 GRANT SELECT, UPDATE (epoch, holder, since) ON leadership TO codehub_controller;
 """
 
+AROUND = (ROLES, DOOR)
+
 
 def upgrade() -> None:
     for statement in (ROLES, NOTHING_FOR_ANYONE_ELSE, DOOR, API, CONTROLLER):

@@ -76,6 +76,8 @@ GRANT SELECT (id, owner_user_id, desired_state, deleted_at, phase, endpoint, op_
 GRANT SELECT (token_hash, session_id, token_id, workspace_id, port, expires_at) ON visits TO codehub_proxy;
 """
 
+AROUND = (ROLE,)
+
 
 def upgrade() -> None:
     for statement in (VISITS, ROLE, PROXY):

@@ -8,7 +8,8 @@ INWARD: whoever connects says `NUMBER\\n` first, and is led to that port of the 
 listens, and for anything but a number, the connection ends at once. The way out is no such port: it is there for the
 workspace, not for its visitors.
 
-What else it inherits, the leash, it only keeps.
+What else it inherits, the leash, it only keeps. It is one file, and passes bytes on by itself as egress.py and
+bridge.py do: it is kept by a descriptor from before an upgrade, and what it would import then is another version's.
 """
 
 import asyncio
