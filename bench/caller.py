@@ -34,14 +34,22 @@ class Caller:
         kind = "Content-Type: application/json\r\n" if content else ""
         head = f"{method} {path} HTTP/1.1\r\n{self._head}{kind}Content-Length: {len(content)}\r\n\r\n"
         async with asyncio.timeout(_LONGEST_SECONDS):
-            line = self._free.pop() if self._free else await self._dial()
-            line[1].write(head.encode() + content)
-            answer = await _read(line[0])
+            line, answer = await self._exchange(head.encode() + content)
         if answer.fields.get("connection", "").lower() == "close":
             line[1].close()
         else:
             self._free.append(line)
         return answer
+
+    async def _exchange(self, request: bytes) -> tuple[Line, Answer]:
+        while self._free:
+            line = self._free.pop()
+            try:
+                return line, await _answer(line, request)
+            except (ConnectionError, asyncio.IncompleteReadError):  # it was closed while nobody used it
+                line[1].close()
+        line = await self._dial()
+        return line, await _answer(line, request)
 
     async def _dial(self) -> Line:
         return await asyncio.open_connection(self._address.hostname, self._address.port, limit=_LONGEST_HEAD)
@@ -51,7 +59,9 @@ class Caller:
             writer.close()
 
 
-async def _read(reader: asyncio.StreamReader) -> Answer:
+async def _answer(line: Line, request: bytes) -> Answer:
+    reader, writer = line
+    writer.write(request)
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").rstrip().split("\r\n")
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if fields.get("transfer-encoding", "").lower() == "chunked":
