@@ -9,7 +9,7 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class RowByRow:
             written |= await self._records.commit(epoch, [change], [entry] if entry else [])
         return written
 
-    async def accepted_losses(self) -> Collection[InstanceBackend]:
+    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
         return await self._records.accepted_losses()
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:

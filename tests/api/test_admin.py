@@ -160,7 +160,7 @@ async def test_logs_are_asked_of_the_leader(ada: Caller, bob: Caller, root: Call
 async def test_losses_are_accepted_for_the_leader_and_written_down(root: Caller, owner: Connection) -> None:
     assert (await root.post("/admin/losses", {"backend": "docker"})).status_code == 204
     assert (await root.post("/admin/losses", {"backend": "docker"})).status_code == 204
-    assert await losses.accepted(owner) == {InstanceBackend.DOCKER}
+    assert set(await losses.accepted(owner)) == {InstanceBackend.DOCKER}
     lines = (await root.get("/admin/audit", params={"action": "losses.accept"})).json()["items"]
     assert [line["details"] for line in lines] == [{"backend": "docker"}] * 2
     assert (await root.post("/admin/losses", {"backend": "moon"})).status_code == 422

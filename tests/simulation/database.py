@@ -41,7 +41,7 @@ class MemoryDatabase:
     epoch: int = 0
     history: list[HistoryEntry] = field(default_factory=list)
     is_out: bool = False
-    losses_accepted: Collection[InstanceBackend] = ()  # what an administrator says
+    losses_accepted: dict[InstanceBackend, datetime] = field(default_factory=dict)  # what an administrator says
     watchers: list[Watcher] = field(default_factory=list)  # told of each row that was written, at once
     on_decided: Callable[[Workspace, Status], None] = lambda _was, _now: None  # … by a decision made from `_was`
     on_expired: Watcher = lambda _before, _row: None  # … and by a TTL
@@ -102,7 +102,7 @@ class MemoryDatabase:
         self.history += [entry for entry in history if entry.workspace_id in written]
         return written
 
-    async def accepted_losses(self) -> Collection[InstanceBackend]:
+    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
         self._answer()
         return self.losses_accepted
 

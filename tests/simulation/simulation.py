@@ -168,8 +168,6 @@ class Simulation:
         """The faults end: every wish comes true, and then nothing happens any more."""
         self._calm = True
         self.weather.clear_up()
-        if self.scale.losses:
-            self.shared.database.losses_accepted = tuple(InstanceBackend)  # an administrator: many were really lost
         for process in self.processes:
             process.gate.thaw()
             process.gate.plan = Plan()
@@ -178,6 +176,8 @@ class Simulation:
             if waited >= CONVERGES_SECONDS:
                 row = restless[0]
                 self.trace.fail(f"{len(restless)} do not converge: {told(row)}, wants {wanted(row)}", row.id)
+            if self.scale.losses:  # an administrator: many may really be lost
+                self.shared.database.losses_accepted = dict.fromkeys(InstanceBackend, self.clock())
             await self._for(CHECK_SECONDS)
             waited += CHECK_SECONDS
         await self._for(60.0)

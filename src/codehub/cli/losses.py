@@ -17,10 +17,10 @@ def accept_losses(
 
     For administrators. Many homes that are missing at once are taken for an outage, and their workspaces are left alone
     until they are back. Where a disk is really gone, this makes their workspaces errors, which can be recovered from
-    their archives or with a blank home (`codehub ws recover`). It holds for an hour and removes nothing; each home is
-    looked for once more.
+    their archives or with a blank home (`codehub ws recover`), and stops what still runs of them. It is about those
+    that are missing now; each is looked for once more, and no home is removed.
     """
     with connected() as client:
         options.confirm(f"Are the homes that {backend} lacks lost for good, and not merely out of reach?", yes=yes)
         client.accept_losses(backend)
-    typer.echo("Accepted: within seconds their workspaces say DataLost. → codehub ws list --all")
+    typer.echo("Accepted: their workspaces will say DataLost within a minute. → codehub ws list --all --phase ERROR")

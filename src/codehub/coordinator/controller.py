@@ -186,8 +186,8 @@ class Controller:
         eyes.results = self._errands.results()
         eyes.asked.clear()
         eyes.listings = await self._lookout.look(self._errands.busy())
-        if eyes.mass_losses or eyes.accepted_losses:
-            eyes.accepted_losses = await self._records.accepted_losses()
+        if eyes.mass_losses:
+            self._to_read |= eyes.accept_losses(await self._records.accepted_losses())
         for name, listing in eyes.listings.items():
             self._to_read |= self._lookout.changed(name, listing)
             self._lookout.trust(name, listing)

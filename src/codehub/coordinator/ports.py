@@ -68,8 +68,8 @@ class Records(Protocol):
         """
         ...
 
-    async def accepted_losses(self) -> Collection[InstanceBackend]:
-        """Backends of which an administrator said lately that the homes they lack are lost."""
+    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
+        """When an administrator said lately of a backend that the homes which it lacks are lost."""
         ...
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:

@@ -47,7 +47,7 @@ class DatabaseRecords:
         async with connection(self._controller) as conn:
             return await commit_statuses(conn, epoch, changes, history)
 
-    async def accepted_losses(self) -> Collection[InstanceBackend]:
+    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
         async with connection(self._controller) as conn:
             return await losses.accepted(conn)
 

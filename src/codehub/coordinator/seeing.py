@@ -1,11 +1,11 @@
 """From listings and the results of errands to what was seen of one workspace.
 
 Losses are not believed lightly: a volume that a listing lacks is looked at directly, and when many are missing at once
-the backend is taken to be out, whatever a direct look says, until an administrator says that they are lost. Nothing
-here asks a driver or decides anything.
+the backend is taken to be out, whatever a direct look says, until an administrator says that they are lost: those that
+were missing before that was said, and no others. Nothing here asks a driver or decides anything.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -45,8 +45,8 @@ class Eyes:
     listings: Mapping[InstanceBackend, Listing] = field(default_factory=dict)
     results: dict[WorkspaceId, Result] = field(default_factory=dict)
     asked: set[WorkspaceId] = field(default_factory=set)  # got an errand since the listing was made
-    suspects: dict[InstanceBackend, set[WorkspaceId]] = field(default_factory=dict)
-    accepted_losses: Collection[InstanceBackend] = ()  # of these, homes that are missing are lost
+    suspects: dict[InstanceBackend, dict[WorkspaceId, datetime]] = field(default_factory=dict)  # missing since
+    accepted_losses: Mapping[InstanceBackend, datetime] = field(default_factory=dict)  # what was missing then is lost
     on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None
     _progress: dict[WorkspaceId, tuple[OpId, object]] = field(default_factory=dict)
     _mass_loss: set[InstanceBackend] = field(default_factory=set)
@@ -79,22 +79,23 @@ class Eyes:
         self._note_progress(workspace, jobs, now)
         return Seen(
             instance=listing.instance(workspace.id),
-            volume=self._volume(workspace, listing),
+            volume=self._volume(workspace, listing, now),
             jobs=jobs,
             store_out=self.store.is_out,
             deadline_from=self.deadlines.of(workspace),
         )
 
-    def _volume(self, workspace: Workspace, listing: Listing) -> VolumeSeen | None:
+    def _volume(self, workspace: Workspace, listing: Listing, now: datetime) -> VolumeSeen | None:
         """The listing's answer, or the direct one; None while so many are missing that neither is believed."""
-        volume = listing.volume(workspace.id)
-        suspects = self.suspects.setdefault(workspace.instance_backend, set())
+        volume, backend = listing.volume(workspace.id), workspace.instance_backend
+        suspects = self.suspects.setdefault(backend, {})
         if not is_volume_suspect(workspace, volume) or workspace.status.phase is Phase.ERROR:
-            suspects.discard(workspace.id)
+            suspects.pop(workspace.id, None)
         else:
-            suspects.add(workspace.id)
-            if self._is_mass_loss(workspace.instance_backend, len(suspects), len(suspects) + len(listing.volumes)):
-                return None
+            suspects.setdefault(workspace.id, now)
+        outage = self._is_mass_loss(backend, len(suspects), len(suspects) + len(listing.volumes))
+        if outage and workspace.id in suspects and not self._is_accepted(backend, suspects[workspace.id]):
+            return None
         looked = self.results.get(workspace.id)
         if not volume.exists and isinstance(looked, Looked) and looked.volume is not None:
             return looked.volume
@@ -105,14 +106,25 @@ class Eyes:
         """Backends that lack so many volumes that it is taken for an outage."""
         return frozenset(self._mass_loss)
 
+    def accept_losses(self, accepted: Mapping[InstanceBackend, datetime]) -> set[WorkspaceId]:
+        """Take an administrator's word; whom it is about, when it is news."""
+        news = {backend for backend, at in accepted.items() if self.accepted_losses.get(backend) != at}
+        self.accepted_losses = accepted
+        return {identity for backend in news for identity in self.suspects.get(backend, ())}
+
+    def _is_accepted(self, backend: InstanceBackend, missing_since: datetime) -> bool:
+        accepted_at = self.accepted_losses.get(backend)
+        return accepted_at is not None and missing_since <= accepted_at
+
     def _is_mass_loss(self, backend: InstanceBackend, suspects: int, relied_on: int) -> bool:
-        outage = looks_like_outage(suspects, relied_on) and backend not in self.accepted_losses
+        outage = looks_like_outage(suspects, relied_on)
         if outage and backend not in self._mass_loss:
             log.error(
                 "many volumes are missing at once; this is taken for an outage", backend=backend, missing=suspects
             )
             self._mass_loss.add(backend)
-        if not outage:
+        if not outage and backend in self._mass_loss:
+            log.info("so many volumes are no longer missing", backend=backend, missing=suspects)
             self._mass_loss.discard(backend)
         return outage
 

@@ -108,8 +108,8 @@ async def request_gc(actor: AdminActor, context: InContext, given: schemas.GcOrd
 async def accept_losses(actor: AdminActor, context: InContext, given: schemas.AcceptedLosses) -> None:
     """Say that the homes which a backend lacks are lost, so that their workspaces can be recovered.
 
-    Many that are missing at once are taken for an outage, and left alone, until somebody says this. It holds for an
-    hour, and removes nothing: a home that is back is found.
+    Many that are missing at once are taken for an outage, and left alone, until somebody says this. It is about those
+    that are missing now, and stops what still runs of them; no home is removed.
     """
     await administering.accept_losses(context.pool, actor, given.backend)
 
