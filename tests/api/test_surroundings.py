@@ -19,13 +19,13 @@ from codehub.metrics import Metrics
 from codehub.services.actors import UserRole
 from codehub.services.doctor import codes, room
 from codehub.services.doctor.finding import Finding, State, ok
-from codehub.services.doctor.serving import PUBLIC_SECONDS, Aside, Surroundings
+from codehub.services.doctor.serving import ADDRESS_SECONDS, Aside, Surroundings
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from tests.accounts.people import add_person, token_headers
 from tests.api.caller import Caller
 from tests.api.conftest import BASE_URL
-from tests.lab.saying import saying
+from tests.lab.saying import babbling, saying
 from tests.support import eventually
 
 
@@ -78,9 +78,41 @@ async def test_an_address_that_says_nothing_holds_nobody_up_for_long() -> None:
         around = Surroundings([], url, None)
         began = time.monotonic()
         (one,) = await around.look()
-        assert time.monotonic() - began < PUBLIC_SECONDS
+        assert time.monotonic() - began < ADDRESS_SECONDS
         over.set()
     assert (one.state, one.code) == (State.WARNING, codes.PUBLIC)
+
+
+async def test_an_address_at_which_no_http_is_spoken_is_told(context: Context) -> None:
+    with babbling(b"SSH-2.0-OpenSSH_9.2\r\n") as url:
+        async with administrator_of(context, public_url=url.rstrip("/")) as root:
+            found = await findings(root)
+    assert found["public address"]["code"] == "CH-URL-1"
+
+
+async def test_what_is_seen_is_told_whatever_else_takes_too_long() -> None:
+    """One limit for each question: none takes the others' time, or their answers."""
+    over = threading.Event()
+    with babbling(b"HTTP/1.1 100 Continue\r\n\r\n", until=over) as url:
+        began = time.monotonic()
+        found = {one.code: one for one in await Surroundings([], url, "ws.codehub.invalid").look()}
+        assert time.monotonic() - began < ADDRESS_SECONDS + 2
+        over.set()
+    assert set(found) == {codes.PUBLIC, codes.WILDCARD}
+    assert f"within {ADDRESS_SECONDS:g} s" in found[codes.PUBLIC].detail
+    assert "ws.codehub.invalid is not known here" in found[codes.WILDCARD].detail
+
+
+async def test_a_look_that_breaks_is_told_and_the_others_go_on() -> None:
+    class Broken(str):
+        __slots__ = ()
+
+        def rstrip(self, _chars: str | None = None, /) -> str:
+            raise RuntimeError("inside")
+
+    found = {one.code: one for one in await Surroundings([], Broken("http://x"), "ws.codehub.invalid").look()}
+    assert set(found) == {codes.PUBLIC, codes.WILDCARD}
+    assert found[codes.PUBLIC].state is State.WARNING
 
 
 async def test_a_look_that_hangs_is_not_begun_again_beside_itself() -> None:

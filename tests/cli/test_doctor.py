@@ -22,7 +22,7 @@ from tests.cli.codehub import free_port
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
 from tests.db.support import add_workspace
-from tests.lab.saying import saying
+from tests.lab.saying import babbling, saying
 from tests.support import short_folder
 
 
@@ -227,6 +227,15 @@ def test_a_public_address_that_leads_nowhere_or_elsewhere(shell: Shell) -> None:
         assert "something else than CodeHub" in public.public_address(url).detail
     with saying(b"ok\n") as url:
         assert public.public_address(url).state is State.OK
+
+
+def test_an_address_at_which_no_http_is_spoken() -> None:
+    """A setting that leads to the port of ssh, or without TLS to one that has it."""
+    with babbling(b"SSH-2.0-OpenSSH_9.2\r\n") as url:
+        assert public.public_address(url).code == codes.PUBLIC
+        assert public.wildcard_name(url.rstrip("/")).code == codes.WILDCARD
+        assert websockets.tried([url.rstrip("/")]).code == codes.WEBSOCKET
+        assert standing.orphans(url) == []
 
 
 def test_orphans_are_told() -> None:

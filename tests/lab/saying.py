@@ -1,5 +1,6 @@
-"""A server that says one thing to every GET, after a while: for what a real one seldom does."""
+"""Servers that say one thing to everybody, whole or bit by bit: for what a real one seldom does."""
 
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @contextmanager
-def saying(body: bytes, *, counted: list[str] | None = None, until: threading.Event | None = None) -> Iterator[str]:
-    """Its URL. `counted` gets the path of each request; nothing is said before `until`."""
+def saying(
+    body: bytes, status: int = 200, *, counted: list[str] | None = None, until: threading.Event | None = None
+) -> Iterator[str]:
+    """Its URL, to every GET. `counted` gets the path of each request; nothing is said before `until`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -16,14 +19,34 @@ def saying(body: bytes, *, counted: list[str] | None = None, until: threading.Ev
                 counted.append(self.path)
             if until is not None:
                 until.wait(30)
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name elsewhere
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with _served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
+
+
+@contextmanager
+def babbling(line: bytes, *, until: threading.Event | None = None) -> Iterator[str]:
+    """The URL of one that says this as soon as it is called, and no HTTP; over and over until `until`."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(line)
+            while until is not None and not until.wait(0.1):
+                self.request.sendall(line)
+
+    with _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
+
+
+@contextmanager
+def _served(server: socketserver.TCPServer) -> Iterator[str]:
+    with server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

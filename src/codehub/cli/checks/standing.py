@@ -3,7 +3,6 @@
 import asyncio
 import re
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from codehub.db.diagnosis import diagnose
@@ -12,6 +11,7 @@ from codehub.embedded.postgres import url_at
 from codehub.errors import CodeHubError
 from codehub.services.doctor import codes, standing
 from codehub.services.doctor.finding import Finding, failed, failed_by
+from codehub.services.doctor.public import UNANSWERED
 
 _SECONDS = 15.0
 _UNKNOWN = re.compile(r"^codehub_unknown_resources ([0-9.e+]+)$", re.MULTILINE)
@@ -42,7 +42,7 @@ def orphans(url: str) -> list[Finding]:
     try:
         with urlopen(f"{url.rstrip('/')}/metrics", timeout=_SECONDS) as answer:  # noqa: S310 - our own address
             match = _UNKNOWN.search(answer.read().decode())
-    except (URLError, OSError, ValueError):
+    except UNANSWERED:
         return []
     if match is None:
         return []

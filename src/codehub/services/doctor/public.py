@@ -1,29 +1,57 @@
 """The addresses that browsers use, looked at from this machine: CodeHub's own, and that of any workspace.
 
-They come from the settings alone. Every question has an end but that for a name, which the resolver ends.
+They come from the settings alone. What is given as `seconds` ends each wait, not the whole: a name may have several
+addresses, and the resolver ends its own. Who needs an end for the whole waits no longer (serving.py).
 """
 
 import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 from uuid import uuid4
 
 from codehub.services.doctor import codes, websockets
+from codehub.services.doctor.codes import Code
 from codehub.services.doctor.finding import Finding, State, ok, warning
 
 SECONDS = 15.0
+UNANSWERED = (URLError, OSError, HTTPException, ValueError)  # nobody there, or somebody who speaks no HTTP
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One address; `ask` blocks, for as long as each of the name's addresses takes."""
+
+    code: Code
+    origin: str
+    ask: Callable[[], Finding]
+
+
+def questions(public_url: str | None, workspace_host: str | None, *, seconds: float = SECONDS) -> list[Question]:
+    """What there is to ask, each by itself."""
+    asked = []
+    if public_url is not None:
+        asked.append(Question(codes.PUBLIC, public_url, partial(public_address, public_url, seconds=seconds)))
+    if (origin := any_workspace(workspace_host, public_url)) is not None:
+        asked.append(Question(codes.WILDCARD, origin, partial(wildcard_name, origin, seconds=seconds)))
+    return asked
 
 
 def look(public_url: str | None, workspace_host: str | None, *, seconds: float = SECONDS) -> list[Finding]:
     """Both, and whether WebSockets get through where something answers."""
-    found = {}
-    if public_url is not None:
-        found[public_url.rstrip("/")] = public_address(public_url, seconds=seconds)
-    if (origin := any_workspace(workspace_host, public_url)) is not None:
-        found[origin] = wildcard_name(origin, seconds=seconds)
-    answering = [origin for origin, one in found.items() if one.state is State.OK]
-    return [*found.values(), *([websockets.tried(answering, seconds=seconds)] if answering else [])]
+    asked = questions(public_url, workspace_host, seconds=seconds)
+    found = [one.ask() for one in asked]
+    answering = origins_answering(asked, found)
+    return [*found, *([websockets.tried(answering, seconds=seconds)] if answering else [])]
+
+
+def origins_answering(asked: Sequence[Question], found: Sequence[Finding]) -> list[str]:
+    pairs = zip(asked, found, strict=True)
+    return [question.origin.rstrip("/") for question, one in pairs if one.state is State.OK]
 
 
 def public_address(url: str, *, seconds: float = SECONDS) -> Finding:
@@ -33,7 +61,7 @@ def public_address(url: str, *, seconds: float = SECONDS) -> Finding:
             if answer.read(16) == b"ok\n":
                 return ok(codes.PUBLIC.check, f"{url} answers")
         why = "something else than CodeHub answers"
-    except (URLError, OSError, ValueError) as error:
+    except UNANSWERED as error:
         why = str(getattr(error, "reason", error))
     return warning(
         codes.PUBLIC,
@@ -65,7 +93,7 @@ def wildcard_name(origin: str, *, seconds: float = SECONDS) -> Finding:
         urlopen(f"{origin}/", timeout=seconds).close()  # noqa: S310 - from our settings
     except HTTPError:
         pass  # it is nobody's, and something answers: that is all
-    except (URLError, OSError, ValueError) as error:
+    except UNANSWERED as error:
         return warning(
             codes.WILDCARD,
             f"{origin}/ is not answered: {getattr(error, 'reason', error)}.",

@@ -1,22 +1,29 @@
 """What a process finds that serves people: what it can see without secrets and without touching anything.
 
-The disks that it writes to, and the addresses that browsers use. Each look has an end; one that hangs (a disk that is
-away, a name server that says nothing) is not begun a second time beside itself.
+The disks that it writes to, and the addresses that browsers use. Each look has an end of its own, so that one that
+hangs (a disk that is away, a name server that says nothing) takes nothing from what the others found; and it is not
+begun a second time beside itself.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
-from codehub.services.doctor import codes, public
+import structlog
+
+from codehub.services.doctor import codes, public, websockets
+from codehub.services.doctor.codes import Code
 from codehub.services.doctor.finding import Finding, warning
 from codehub.services.doctor.room import rooms
 
+log = structlog.get_logger(__name__)
+
 DISK_SECONDS = 2.0
-PUBLIC_SECONDS = 6.0
-_QUESTION_SECONDS = 2.0
+ADDRESS_SECONDS = 5.0  # of each; two addresses of a name that say nothing take their time one after the other
+_WAIT_SECONDS = 2.0
 
 
 class Aside:
@@ -49,7 +56,8 @@ class Surroundings:
 
     def __init__(self, folders: Sequence[Path], public_url: str | None, workspace_host: str | None) -> None:
         self._folders, self._public_url, self._workspace_host = folders, public_url, workspace_host
-        self._disks, self._addresses = Aside(), Aside()
+        self._disks = Aside()
+        self._addresses = {code: Aside() for code in (codes.PUBLIC, codes.WILDCARD, codes.WEBSOCKET)}
 
     async def look(self) -> list[Finding]:
         disks, addresses = await asyncio.gather(self._look_at_disks(), self._look_at_addresses())
@@ -65,11 +73,22 @@ class Surroundings:
         return [warning(codes.DISK, f"A disk cannot be looked at: {why}.", "See whether it is mounted and well.")]
 
     async def _look_at_addresses(self) -> list[Finding]:
-        def look() -> list[Finding]:
-            return public.look(self._public_url, self._workspace_host, seconds=_QUESTION_SECONDS)
+        asked = public.questions(self._public_url, self._workspace_host, seconds=_WAIT_SECONDS)
+        found = await asyncio.gather(*(self._ask(one.code, one.origin, one.ask) for one in asked))
+        answering = public.origins_answering(asked, found)
+        if not answering:
+            return found
+        handshakes = partial(websockets.tried, answering, seconds=_WAIT_SECONDS)
+        return [*found, await self._ask(codes.WEBSOCKET, " and ".join(answering), handshakes)]
 
+    async def _ask(self, code: Code, what: str, question: Callable[[], Finding]) -> Finding:
+        """Whatever happens, it is a finding: an administrator's page never breaks for what it would tell."""
         try:
-            return await self._addresses.do(look, PUBLIC_SECONDS)
+            (found,) = await self._addresses[code].do(lambda: [question()], ADDRESS_SECONDS)
         except TimeoutError:
-            told = f"{self._public_url} could not be looked at within {PUBLIC_SECONDS:g} s."
-            return [warning(codes.PUBLIC, told, "See whether names are resolved on this machine.")]
+            told = f"{what} could not be looked at within {ADDRESS_SECONDS:g} s."
+            return warning(code, told, "See whether its name is resolved on this machine, and its address reached.")
+        except Exception as error:
+            log.exception("an address could not be looked at", check=code.check)
+            return warning(code, f"{what} could not be looked at: {type(error).__name__}.", "The log says more.")
+        return found
