@@ -1,15 +1,23 @@
-"""`codehub proxy` as processes: two share one port, one that ends is not missed, and the URL they say is theirs."""
+"""`codehub proxy` as processes: two share one port, one that ends is not missed, and the URL they say is theirs.
+
+One is ready once its login has worked: not before, and then through every outage.
+"""
 
 import re
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from codehub.web.health import FRESH_SECONDS
 from tests.cli.codehub import environment, free_port
 from tests.proxy.test_tls import make
 from tests.proxy.world import echo_heads, upstream
@@ -88,3 +96,42 @@ def test_with_a_certificate_it_says_https(tmp_path: Path) -> None:
             f"https://localhost:{port}/x", verify=ssl.create_default_context(cafile=chain), trust_env=False
         )
         assert "x-forwarded-proto: https" in answer.text
+
+
+def test_it_is_ready_once_its_own_login_has_worked_and_stays_so(tmp_path: Path, database: str) -> None:
+    login = f"proxy_of_{conninfo_to_dict(database)['dbname']}"
+    port, health = free_port(), free_port()
+    url = make_conninfo(database, user=login, password="p")
+
+    def ready() -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{health}/readyz", timeout=20, trust_env=False)
+
+    def keeps_saying(status: int) -> None:
+        until = time.monotonic() + 2 * FRESH_SECONDS
+        while time.monotonic() < until:
+            assert ready().status_code == status
+            time.sleep(0.2)
+
+    with psycopg.connect(database, autocommit=True) as owner:
+
+        def tell(statement: str) -> None:
+            owner.execute(sql.SQL(statement).format(sql.Identifier(login)))
+
+        try:
+            with (
+                upstream(echo_heads) as api,
+                proxy_process(tmp_path / "log", port, health, api.address, DATABASE_URL=url),
+            ):
+                not_yet = ready()
+                assert not_yet.status_code == 503
+                assert "codehub migrate" in not_yet.json()["dependencies"]["postgresql"]["detail"]
+                assert httpx.get(f"http://127.0.0.1:{port}/x", trust_env=False).is_success, "but it serves"
+                tell("CREATE ROLE {} LOGIN PASSWORD 'p'")
+                keeps_saying(503)  # a login that is not a proxy's is not enough
+                tell("GRANT codehub_proxy TO {}")
+                eventually(lambda: ready().status_code == 200, "it is ready", 30)
+                tell("ALTER ROLE {} NOLOGIN")
+                owner.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [login])
+                keeps_saying(200)  # it is the database that is away, for all of them
+        finally:
+            tell("DROP ROLE IF EXISTS {}")

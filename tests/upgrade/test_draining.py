@@ -152,7 +152,7 @@ def test_a_proxy_keeps_websockets_until_its_limit(here: Installation) -> None:
     limits = {"CODEHUB_DRAIN_DELAY": "1", "CODEHUB_DRAIN_WEBSOCKETS": "3"}
     proxy = here.start("proxy", TODAY, **given, **limits).is_ready()
     ready = f"http://127.0.0.1:{health}/readyz"
-    assert httpx.get(ready, trust_env=False).status_code == 200
+    eventually(lambda: httpx.get(ready, trust_env=False).status_code == 200, "it has reached its database")
     with here.client(proxy.url) as client, echoing() as address:
         token = client.create_token("t").token
         made = client.create_workspace("w", desired_state="RUNNING")

@@ -2,7 +2,8 @@
 
 Any number of them may run, on one machine and one port too: the kernel shares the connections out among them. It needs
 no more of the database than the role codehub_proxy has, and starts also while the database or the API is away. With
-CODEHUB_HEALTH_PORT it says whether it takes requests: /healthz, /readyz, /metrics.
+CODEHUB_HEALTH_PORT it says whether it takes requests: /healthz, /readyz, /metrics. It is ready once its own login has
+worked, so that nobody who waits for that takes the proxies before it away too early.
 """
 
 import contextlib
@@ -12,11 +13,13 @@ from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.config import Settings
-from codehub.errors import StartError
+from codehub.db.pool import API_TIMEOUTS, Role, open_pool, ping
+from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.together import together
 from codehub.web.app import create_app
 from codehub.web.draining import Draining
+from codehub.web.health import once
 from codehub.web.server import listen, serve, url_of
 
 
@@ -42,9 +45,21 @@ def run(settings: Settings) -> None:
             public = serve_public(settings, [listener], apis, database_url, redis_url, registry=metrics.registry)
             parts = {"proxy": public}
             if health is not None:
-                # Nothing it needs counts: whom it knows it lets in without, and to others it says what is missing.
-                parts["health"] = serve(create_app({}, metrics, draining=draining), health)
+                # Later nothing it needs counts: whom it knows it lets in without, to others it says what is missing.
+                checks = {"postgresql": once(lambda: _reach(database_url))}
+                parts["health"] = serve(create_app(checks, metrics, draining=draining), health)
                 say(f"Its health is at {url_of(health)}readyz.")
             await together(parts)
 
     run_until_stopped(serve_proxy, settings.tracing, draining)
+
+
+async def _reach(database_url: str) -> None:
+    try:
+        async with open_pool(database_url, Role.PROXY, max_size=1, timeouts=API_TIMEOUTS) as pool:
+            await ping(pool)
+    except Unavailable as error:
+        raise Unavailable(
+            "The database was never reached with this proxy's DATABASE_URL.",
+            "Its login is made by `codehub migrate`, from PROXY_DATABASE_URL.",
+        ) from error

@@ -39,6 +39,19 @@ async def look_at(checks: Mapping[str, Check]) -> dict[str, DependencyState]:
     return {name: task.result() for name, task in tasks.items()}
 
 
+def once(check: Check) -> Check:
+    """Whether it has ever passed: then it is not looked at again, and an outage later is not this process's fault."""
+    passed = False
+
+    async def look() -> str | None:
+        nonlocal passed
+        warning = None if passed else await check()
+        passed = True
+        return warning
+
+    return look
+
+
 class Kept(Generic[T]):
     """One look for everybody who asks within some seconds: whoever asks often costs what is looked at nothing more."""
 

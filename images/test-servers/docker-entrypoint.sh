@@ -1,3 +1,4 @@
+#!/bin/sh
 # As the image `postgres` starts: the data is made once, its user and password are those of the environment.
 set -eu
 if [ "$1" != postgres ]; then exec "$@"; fi
