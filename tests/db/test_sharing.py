@@ -1,4 +1,4 @@
-"""Reads that are shared: fewer than there are questions, and none of them older than its question."""
+"""Reads that are shared: fewer than there are questions, and none of them older than its question. (Writes: beside.)"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -108,3 +108,28 @@ async def test_nobody_waits_longer_than_for_a_read_of_their_own(hurried: Pool, d
     assert asyncio.get_running_loop().time() - started < 0.3 * 2
     doubling.go_on.set()
     assert await ask(hurried, doubling, 4) == 8
+
+
+async def test_nobody_is_stranded_behind_reads_that_have_just_ended(hurried: Pool) -> None:
+    """Two reads that end in one turn of the loop, and whom the first one answers asks again at once."""
+    asked: list[Sequence[int]] = []
+    go_on = asyncio.Event()
+
+    async def work(_conn: Connection, keys: Sequence[int]) -> dict[int, int]:
+        asked.append(keys)
+        await go_on.wait()
+        return {key: key for key in keys}
+
+    async def again_and_again(key: int, times: int) -> int | None:
+        for _ in range(times - 1):
+            await read_shared(hurried, work, key)
+        return await read_shared(hurried, work, key)
+
+    callers = []
+    for key, times in ((1, 2), (2, 1)):
+        callers.append(asyncio.create_task(again_and_again(key, times)))
+        async with asyncio.timeout(10):
+            while len(asked) < key:  # noqa: ASYNC110 - the reads belong to the code under test
+                await asyncio.sleep(0.001)
+    go_on.set()
+    assert await asyncio.gather(*callers) == [1, 2]

@@ -119,9 +119,13 @@ async def open_pool(
 
 
 @asynccontextmanager
-async def connection(pool: Pool) -> AsyncIterator[Connection]:
-    """One connection and one transaction: committed at the end, rolled back by an exception."""
-    until = None if pool.answer_seconds is None else asyncio.get_running_loop().time() + pool.answer_seconds
+async def connection(pool: Pool, until: float | None = None) -> AsyncIterator[Connection]:
+    """One connection and one transaction: committed at the end, rolled back by an exception.
+
+    Its commit begins until then, by the loop's clock; unless that is said, within the pool's time for an answer.
+    """
+    if until is None and pool.answer_seconds is not None:
+        until = asyncio.get_running_loop().time() + pool.answer_seconds
     try:
         with span("transaction", codehub__role=pool.name):
             conn = await _living_connection(pool, until)

@@ -5,15 +5,22 @@ own. What is asked while all `_MOST_AT_ONCE` reads are under way waits for the n
 for what is quick: a slow question would have others wait for its answer.
 
 Writes are told apart: what one of them may not do costs the others nothing, and nobody hears of a success before it is
-committed. Should one of them break, each gets a transaction of its own.
+committed. Should one of them break, each gets a transaction of its own. Nothing is begun for whoever has been told that
+there was no answer, and what is under way ends with the time of whoever has waited longest; only a commit that is cut
+off, of which nobody knows, may be found written afterwards.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import structlog
 
 from codehub.db.pool import Connection, Pool, connection, read
 from codehub.errors import ServiceError, Unavailable
+
+log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -44,6 +51,28 @@ async def write_shared(pool: Pool, work: Write[W, V], wanted: W) -> V:
     return await writes.ask(wanted)
 
 
+class _Workers:
+    """A few tasks that all do what waits, until nothing does."""
+
+    def __init__(self, do_all: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._do_all = do_all
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def call(self) -> None:
+        """There is something to do: it begins after everybody who asks in this turn of the loop."""
+        if len(self._under_way) < _MOST_AT_ONCE:
+            self._under_way.add(asyncio.get_running_loop().create_task(self._work()))
+
+    async def _work(self) -> None:
+        try:
+            await self._do_all()
+        finally:
+            # At once: whoever asks after this task has looked for the last time must find it gone.
+            task = asyncio.current_task()
+            assert task is not None
+            self._under_way.discard(task)
+
+
 class SharedReads(Generic[K, V]):
     """Everybody who asks one kind of question."""
 
@@ -51,16 +80,12 @@ class SharedReads(Generic[K, V]):
         self._pool = pool
         self._work = work
         self._waiting: dict[K, list[asyncio.Future[V | None]]] = {}
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._workers = _Workers(self._read)
 
     async def ask(self, key: K) -> V | None:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[V | None] = loop.create_future()
+        answer: asyncio.Future[V | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, []).append(answer)
-        if len(self._under_way) < _MOST_AT_ONCE:
-            # It begins after everybody who asks in this turn of the loop.
-            self._under_way.add(task := loop.create_task(self._read()))
-            task.add_done_callback(self._under_way.discard)
+        self._workers.call()
         return await _in_time(answer, self._pool.answer_seconds)
 
     async def _read(self) -> None:
@@ -80,55 +105,84 @@ class SharedReads(Generic[K, V]):
                         answer.set_result(value)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked(Generic[W, V]):
+    wanted: W
+    answer: asyncio.Future[V]
+    until: float | None  # by the loop's clock: then its commit must have begun
+
+
 class SharedWrites(Generic[W, V]):
     """Everybody who wants one kind of change."""
 
     def __init__(self, pool: Pool, work: Write[W, V]) -> None:
         self._pool = pool
         self._work = work
-        self._waiting: list[tuple[W, asyncio.Future[V]]] = []
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._waiting: list[_Asked[W, V]] = []
+        self._workers = _Workers(self._write)
 
     async def ask(self, wanted: W) -> V:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[V] = loop.create_future()
-        self._waiting.append((wanted, answer))
-        if len(self._under_way) < _MOST_AT_ONCE:
-            self._under_way.add(task := loop.create_task(self._write()))
-            task.add_done_callback(self._under_way.discard)
-        return await _in_time(answer, self._pool.answer_seconds)
+        seconds = self._pool.answer_seconds
+        self._waiting.append(_Asked(wanted, answer, None if seconds is None else loop.time() + seconds))
+        self._workers.call()
+        return await _in_time(answer, None if seconds is None else seconds + self._pool.commit_seconds)
 
     async def _write(self) -> None:
         while self._waiting:
-            asked, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
-            asked = [(wanted, answer) for wanted, answer in asked if not answer.done()]  # the others have given up
+            picked, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
+            asked = _in_good_time(picked)
+            if not asked:
+                continue
             try:
                 await self._do(asked)
-            except Exception as error:  # noqa: BLE001 - it is for whoever asked
+            except Exception as error:  # it is for whoever asked
+                if isinstance(error, Unavailable) or len(asked) == 1:
+                    for one in asked:
+                        _fail(one.answer, error)
+                    continue
+                log.warning("writes that were shared failed; each is tried alone", count=len(asked), exc_info=error)
                 for one in asked:
-                    if isinstance(error, Unavailable) or len(asked) == 1:
-                        _fail(one[1], error)
-                    else:
-                        await self._do_alone(one)
+                    await self._do_alone(one)
 
-    async def _do(self, asked: Sequence[tuple[W, asyncio.Future[V]]]) -> None:
-        if not asked:
+    async def _do(self, asked: Sequence[_Asked[W, V]]) -> None:
+        until = min((one.until for one in asked if one.until is not None), default=None)
+        outcomes: Sequence[V | ServiceError] | None = None
+        try:
+            async with connection(self._pool, until) as conn:
+                outcomes = await self._work(conn, [one.wanted for one in asked])
+        except Unavailable:
+            if outcomes is not None or not _is_over(until):
+                raise
+            self._waiting[:0] = asked  # nothing is written, and some of them may have time left
             return
-        async with connection(self._pool) as conn:
-            outcomes = await self._work(conn, [wanted for wanted, _ in asked])
-        for (_, answer), outcome in zip(asked, outcomes, strict=True):
-            if answer.done():
+        for one, outcome in zip(asked, outcomes, strict=True):
+            if one.answer.done():
                 continue
             if isinstance(outcome, ServiceError):
-                answer.set_exception(outcome)
+                one.answer.set_exception(outcome)
             else:
-                answer.set_result(outcome)
+                one.answer.set_result(outcome)
 
-    async def _do_alone(self, one: tuple[W, asyncio.Future[V]]) -> None:
+    async def _do_alone(self, one: _Asked[W, V]) -> None:
         try:
-            await self._do([one])
+            if _in_good_time([one]):  # the others took their time
+                await self._do([one])
         except Exception as error:  # noqa: BLE001 - it is for whoever asked
-            _fail(one[1], error)
+            _fail(one.answer, error)
+
+
+def _in_good_time(asked: Sequence[_Asked[W, V]]) -> Sequence[_Asked[W, V]]:
+    """Those who still wait and have time left; to the others there is no answer."""
+    for one in asked:
+        if _is_over(one.until):
+            _fail(one.answer, None)
+    return [one for one in asked if not one.answer.done()]
+
+
+def _is_over(until: float | None) -> bool:
+    return until is not None and asyncio.get_running_loop().time() >= until
 
 
 async def _in_time(answer: "asyncio.Future[V]", seconds: float | None) -> V:
