@@ -36,7 +36,7 @@ def either(request: pytest.FixtureRequest, counting: LoginThrottle, redis_away: 
     return counting if request.param == "Redis answers" else redis_away
 
 
-async def waits(each: LoginThrottle, username: str, address: str, device: str | None = None) -> int:
+async def waits(each: LoginThrottle, username: str, address: str | None, device: str | None = None) -> int:
     """Seconds that this login is told to wait; 0 when it was let through and then failed."""
     try:
         await each.begin(username, address, device)
@@ -112,6 +112,15 @@ async def test_an_address_is_what_one_machine_is_given(counting: LoginThrottle) 
         await fail(counting, 1, username=f"user-{number}", address=f"2001:db8::{number}")
     assert await waits(counting, "ada", "2001:db8::ffff:1") == SLOW
     assert await waits(counting, "ada", "2001:db8:0:1::1") == 0
+
+
+async def test_whoever_is_here_or_nobody_can_name_is_one(counting: LoginThrottle) -> None:
+    """A header makes nobody of somebody on this machine, and loopback has millions of addresses."""
+    for number, address in enumerate(["127.0.0.1", None, "127.0.0.2", "::1", None]):
+        assert await waits(counting, f"user{number}", address) == 0
+    for address in ("127.0.0.1", "127.9.9.9", None, "::ffff:127.0.0.3"):
+        assert await waits(counting, "another", address) == SLOW
+    assert await waits(counting, "another", AWAY) == 0
 
 
 async def test_one_attacker_cannot_keep_a_user_out(counting: LoginThrottle, redis: Redis) -> None:

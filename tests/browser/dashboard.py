@@ -42,6 +42,16 @@ class Dashboard:
         await self.page.wait_for_url(re.compile(r"/workspaces/[0-9a-f-]{36}$"))
         return self.page.url.rpartition("/")[2]
 
+    async def create_archived_once(self, name: str) -> str:
+        """… that is stopped, with a home on disk and an archive of it."""
+        identity = await self.create(name)
+        await self.sees_state("Running")
+        await self.button("Archive").click()
+        await self.sees_state("Archived")
+        await self.button("Restore, do not start").click()
+        await self.sees_state("Stopped")
+        return identity
+
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
 

@@ -90,12 +90,7 @@ async def test_one_too_many_is_explained_with_the_way_out(chromium: Browser, sit
 
 async def test_an_error_is_explained_and_recovered_from(chromium: Browser, site: Site) -> None:
     async with dashboard_of(chromium, site.url) as ada:
-        identity = await ada.create("lost and found")
-        await ada.sees_state("Running")
-        await ada.button("Archive").click()
-        await ada.sees_state("Archived")
-        await ada.button("Restore, do not start").click()
-        await ada.sees_state("Stopped")
+        identity = await ada.create_archived_once("lost and found")
         site.misfortune("lose_volume", identity)
         await ada.sees_state("Needs you")
         recovery = ada.page.get_by_role("region", name="It needs you")
@@ -268,12 +263,7 @@ async def test_a_home_that_turns_up_while_one_is_asked_is_not_given_up_by_the_sa
 ) -> None:
     """The administrator said yes to going back to an archive for want of a home, not to giving one up."""
     async with dashboard_of(chromium, site.url, "root") as root:
-        identity = await root.create("turns up")
-        await root.sees_state("Running")
-        await root.button("Archive").click()
-        await root.sees_state("Archived")
-        await root.button("Restore, do not start").click()
-        await root.sees_state("Stopped")
+        identity = await root.create_archived_once("turns up")
         which = WorkspaceId(UUID(identity))
         volume = site.world.volumes[which]
         site.misfortune("lose_volume", identity)

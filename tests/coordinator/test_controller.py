@@ -43,6 +43,13 @@ async def running(site: Installation, controller: Controller, **columns: object)
     return it
 
 
+async def six_that_lost_their_homes(site: Installation, controller: Controller) -> list[WorkspaceId]:
+    them = [await running(site, controller) for _ in range(6)]
+    for it in them:
+        site.world.lose_volume(it)
+    return them
+
+
 async def ticks(controller: Controller, number: int) -> None:
     for _ in range(number):
         await controller.tick()
@@ -203,9 +210,7 @@ async def test_a_volume_that_a_listing_lacks_is_looked_at_before_it_is_lost(site
 
 async def test_many_missing_volumes_are_an_outage(site: Installation) -> None:
     async with site.controller() as controller:
-        them = [await running(site, controller) for _ in range(6)]
-        for it in them:
-            site.world.lose_volume(it)
+        them = await six_that_lost_their_homes(site, controller)
         await ticks(controller, 8)
         assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
         assert "codehub accept-losses process" in controller.outages["process"]
@@ -249,9 +254,7 @@ async def test_an_administrators_word_on_losses_is_about_those_that_were_missing
 
 async def test_an_administrators_word_on_losses_is_read_for_an_hour(site: Installation) -> None:
     async with site.controller() as controller:
-        them = [await running(site, controller) for _ in range(6)]
-        for it in them:
-            site.world.lose_volume(it)
+        them = await six_that_lost_their_homes(site, controller)
         await ticks(controller, 4)
         await site.accept_losses(InstanceBackend.PROCESS)
         await site.owner.execute("UPDATE accepted_losses SET accepted_at = accepted_at - interval '61 minutes'")

@@ -101,10 +101,13 @@ async def test_everything_has_its_place(
     assert (await browser.get(front.url(f"/w/{workspace}/a?b"), headers=headers)).text == "GET /a?b HTTP/1.1"
     assert (await browser.get(front.url(f"/w/{workspace}/"))).status_code == 401
     wrong = {"username": "nobody", "password": "a wrong one"}
-    forged = {"X-Forwarded-For": "203.0.113.9"}
-    assert (await browser.post(front.url("/api/v1/login"), json=wrong, headers=forged)).status_code == 401
+    for said in ({}, {"X-Forwarded-For": "203.0.113.9"}):
+        assert (await browser.post(front.url("/api/v1/login"), json=wrong, headers=said)).status_code == 401
     row = await owner.execute("SELECT details->>'address' FROM audit_log WHERE action = 'session.login_failed'")
-    assert await row.fetchall() == [("127.0.0.1",)], "whose request it is comes through; what they claim does not"
+    found = set(await row.fetchall())
+    assert found == {("127.0.0.1",), (None,)}, "whose request it is comes through; what they claim does not"
+    assert (await browser.get(front.url("/metrics"))).status_code == 200
+    assert (await browser.get(front.url("/metrics"), headers=said)).status_code == 403, "a server in front serves all"
 
 
 async def test_a_browser_enters_at_the_workspaces_own_origin(

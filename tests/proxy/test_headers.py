@@ -239,11 +239,16 @@ def test_whose_words_are_believed(fields: bytes, trusted: tuple[str, ...], expec
         (b"\r\nX-Forwarded-For: 9.9.9.9", "9.9.9.9"),
         (b"\r\nX-Forwarded-For: 9.9.9.9:1234", "unknown"),
         (b"\r\nX-Forwarded-For: 127.0.0.1", "unknown"),
+        (b"\r\nX-Real-IP: 9.9.9.9", "unknown"),
+        (b"\r\nForwarded: for=9.9.9.9", "unknown"),
     ],
 )
 def test_whom_a_proxy_on_this_machine_speaks_for_is_not_this_machine(fields: bytes, peer: str) -> None:
     head = read_request(b"GET / HTTP/1.1\r\nHost: hub" + fields)
     assert request_of(head, "127.0.0.1", b"", is_tls=False, trusted=networks(["127.0.0.0/8"])).peer == peer
+    unnamed = request_of(head, "127.0.0.1", b"", is_tls=False, trusted=None)
+    assert unnamed.peer == ("unknown" if fields else "127.0.0.1"), "one that no setting names is not believed either"
+    assert request_of(head, "10.0.0.1", b"", is_tls=False, trusted=None).peer == "10.0.0.1"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codehub.web.forwarded import client_of, is_our_proxy, networks
+from codehub.web.forwarded import Networks, client_of, is_our_proxy, networks
 
 TRUSTED = networks(["10.0.0.0/8", "127.0.0.1/32"])
 
@@ -28,7 +28,22 @@ TRUSTED = networks(["10.0.0.0/8", "127.0.0.1/32"])
     ],
 )
 def test_the_client_behind_trusted_proxies(peer: str, said: list[str], client: str | None) -> None:
-    assert client_of(peer, said, TRUSTED) == client
+    assert client_of(peer, [(b"x-forwarded-for", hop.encode()) for hop in said], TRUSTED) == client
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"])
+@pytest.mark.parametrize(
+    "name", [b"x-forwarded-for", b"forwarded", b"x-real-ip", b"x-forwarded-proto", b"x_forwarded_for"]
+)
+@pytest.mark.parametrize("trusted", [(), networks(["127.0.0.0/8", "::1/128"])])
+def test_whoever_speaks_for_another_is_not_this_machine(peer: str, name: bytes, trusted: Networks) -> None:
+    """Trusted or not: a server here that nobody has named in a setting serves the whole internet."""
+    assert client_of(peer, [(b"host", b"hub"), (name, b"127.0.0.1")], trusted) is None
+    assert client_of(peer, [(b"host", b"hub")], trusted) in ("127.0.0.1", "127.1.2.3", "::1")
+
+
+def test_whoever_is_elsewhere_stays_there_whatever_they_say() -> None:
+    assert client_of("192.0.2.1", [(b"forwarded", b"for=198.51.100.7")], TRUSTED) == "192.0.2.1"
 
 
 def test_only_a_unix_socket_is_our_proxy() -> None:

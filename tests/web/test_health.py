@@ -217,6 +217,8 @@ async def test_everybody_shares_one_look(client: httpx.AsyncClient, checks: dict
         ("127.0.0.2", "", "", False),
         ("127.0.0.2", "127.0.0.1", "", False),
         ("127.0.0.2", None, "", True),
+        ("127.0.0.1", "192.0.2.7", "", False),  # … also when no setting names it
+        ("::1", "127.0.0.1", "", False),
         ("192.0.2.7", None, "192.0.2.0/24", True),
         ("127.0.0.1", None, "192.0.2.0/24", False),
     ],

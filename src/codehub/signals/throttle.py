@@ -182,11 +182,16 @@ def _digest(text: str) -> str:
 
 
 def _address_key(address: str | None) -> str:
-    """IPv6 by its /64, which is what one machine is given."""
+    """IPv6 by its /64, which is what one machine is given.
+
+    Whoever is on this machine and whoever nobody can name are one: either could pass for the other.
+    """
     parsed = ip_address(address) if address else None
     if isinstance(parsed, IPv6Address):
-        return f"{_PREFIX}address:{parsed.ipv4_mapped or int(parsed) >> 64}"
-    return f"{_PREFIX}address:{address}"
+        parsed = parsed.ipv4_mapped or parsed
+    if parsed is None or parsed.is_loopback:
+        return f"{_PREFIX}address:here"
+    return f"{_PREFIX}address:{int(parsed) >> 64 if isinstance(parsed, IPv6Address) else parsed}"
 
 
 def _device_key(user: str, device: str) -> str:

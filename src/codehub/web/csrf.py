@@ -16,10 +16,10 @@ _WEBSOCKET_SCHEMES = {"ws": "http", "wss": "https"}
 
 def client_address(connection: HTTPConnection, config: AccountConfig) -> str | None:
     """The peer's; behind trusted proxies the nearest address that is not one of them."""
-    hops = connection.headers.getlist("x-forwarded-for")
     if forwarded.is_our_proxy(connection.scope):
+        hops = connection.headers.getlist("x-forwarded-for")
         return forwarded.address(forwarded.last(",".join(hops)))
-    return forwarded.client_of(_peer(connection), hops, forwarded.networks(config.trusted_proxies))
+    return forwarded.client_of(_peer(connection), connection.headers.raw, forwarded.networks(config.trusted_proxies))
 
 
 def own_origin(connection: HTTPConnection, config: AccountConfig) -> str:

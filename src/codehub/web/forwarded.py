@@ -8,6 +8,8 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 
 from starlette.types import Scope
 
+from codehub.web.proxy.names import is_claim
+
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
@@ -30,24 +32,30 @@ def is_trusted(peer: str | None, trusted: Networks) -> bool:
     return found is not None and any(ip_address(found) in network for network in trusted)
 
 
-def client_of(peer: str | None, forwarded_for: Iterable[str], trusted: Networks) -> str | None:
+def is_here(client: str | None) -> bool:
+    """Whether an address, as we write it, is this machine's own."""
+    return client is not None and ip_address(client).is_loopback
+
+
+def client_of(peer: str | None, fields: Iterable[tuple[bytes, bytes]], trusted: Networks) -> str | None:
     """The peer's address; behind trusted proxies the nearest that is not one of them. Rubbish tells nothing.
 
-    Nobody comes from a proxy's own machine by way of another: a hop that says so was made up by whoever is before it.
-    And whom a proxy on this machine speaks for is not this machine, whatever it says: None, when that is all we know.
+    `fields` are those of the request, names in lower case. Nobody comes from a proxy's own machine by way of another: a
+    hop that says so was made up by whoever is before it. And whom a server on this machine speaks for is not this
+    machine, whatever it says and whether it is trusted or not: None, when that is all we know.
     """
+    pairs = list(fields)
     client = address(peer)
-    if not is_trusted(peer, trusted):
-        return client
-    hops = [hop.strip() for header in forwarded_for for hop in header.split(",")]
-    for hop in reversed(hops):
-        found = address(hop)
-        if found is not None and ip_address(found).is_loopback:
-            break
-        client = found or client
-        if not is_trusted(hop, trusted):
-            break
-    return None if hops and client is not None and ip_address(client).is_loopback else client
+    if is_trusted(peer, trusted):
+        headers = [value.decode("latin-1") for name, value in pairs if name == b"x-forwarded-for"]
+        for hop in reversed([hop.strip() for header in headers for hop in header.split(",")]):
+            found = address(hop)
+            if is_here(found):
+                break
+            client = found or client
+            if not is_trusted(hop, trusted):
+                break
+    return None if is_here(client) and any(is_claim(name) for name, _ in pairs) else client
 
 
 def is_our_proxy(scope: Scope) -> bool:

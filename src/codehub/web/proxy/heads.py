@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from codehub.web.proxy.names import is_plain
+from codehub.web.proxy.names import is_claim, is_plain
 
 _NO_TEXT = bytes([*range(9), *range(10, 32), 127])  # a tab is a blank
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -43,6 +43,7 @@ class Fields:
     host: bytes | None = None
     upgrade: bytes = b""
     expect: bytes = b""
+    has_claims: bool = False  # whether one says where the request came from
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +160,8 @@ def _read_line(line: bytes) -> tuple[tuple[bytes, bytes], bytes | None, Handler 
         raise BadHead("A line of the head has a control character in it, or ends in a bare CR or LF.")
     name, value = raw.lower(), value.strip(b" \t")
     is_sent = is_plain(name)
-    read = ((name, value), b"%b: %b\r\n" % (name, value) if is_sent else None, _SPECIAL.get(name))
+    handler = _SPECIAL.get(name) or (_claim if is_claim(name) else None)
+    read = ((name, value), b"%b: %b\r\n" % (name, value) if is_sent else None, handler)
     if len(line) <= _MAX_KNOWN_BYTES and name not in _SECRET:
         if len(_KNOWN) >= _MAX_KNOWN:
             _KNOWN.clear()
@@ -200,6 +202,10 @@ def _upgrade(fields: Fields, value: bytes) -> None:
 
 def _expect(fields: Fields, value: bytes) -> None:
     fields.expect = b"," if fields.expect else value.lower()
+
+
+def _claim(fields: Fields, _value: bytes) -> None:
+    fields.has_claims = True
 
 
 _SPECIAL: dict[bytes, Handler] = {

@@ -16,6 +16,8 @@ def request_of(
     is_secure = is_tls
     if trusted is not None:
         address, host, is_secure = _said(fields, address, host, trusted, is_secure=is_tls)
+    elif fields.has_claims and forwarded.is_here(address):
+        address = UNKNOWN  # who is here speaks for nobody else
     is_upgrade = fields.upgrade == b"websocket" and _asks_for_websocket(head)
     return Request(
         head.method, head.target, fields.pairs, host, address, is_secure, is_upgrade, is_from_proxy=trusted is not None
@@ -27,8 +29,7 @@ def _said(
 ) -> tuple[str, bytes, bool]:
     """By a trusted proxy."""
     said = {name: value.decode("latin-1") for name, value in fields.pairs}
-    hops = [value.decode("latin-1") for name, value in fields.pairs if name == b"x-forwarded-for"]
-    address = forwarded.client_of(address, hops, trusted) or UNKNOWN
+    address = forwarded.client_of(address, fields.pairs, trusted) or UNKNOWN
     named = forwarded.last(said.get(b"x-forwarded-host")).lower().encode("latin-1")
     host = named if is_host(named) else host
     scheme = forwarded.last(said.get(b"x-forwarded-proto")).lower()
