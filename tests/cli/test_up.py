@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import psycopg
 import pytest
 
+from codehub.client import Client
 from tests.cli.codehub import environment, running
 from tests.embedded.support import copy_of, postgres_pids, processes_at, server_pids, valkey_pids
 from tests.support import eventually
@@ -196,4 +197,25 @@ def test_a_signal_while_an_ide_is_installed_stops_everything(data: Path, place: 
         assert codehub.printed.rstrip().endswith("Stopped.")
         assert "Traceback" not in codehub.printed
     assert not (data / "ide/jupyterlab").exists()
+    assert processes_at(place) == []
+
+
+def test_workspaces_go_on_and_whoever_stops_codehub_is_told(place: Path) -> None:
+    password = "correct horse battery"
+    with (
+        running(place / "d", place / "out", CODEHUB_ADMIN_PASSWORD=password) as codehub,
+        Client(codehub.url.rstrip("/")) as client,
+    ):
+        client.login("admin", password)
+        made = client.create_workspace("thesis", desired_state="RUNNING")
+        eventually(lambda: client.workspace(made.id).phase == "RUNNING", "it runs", 60)
+        assert codehub.stop() == 0
+    assert "1 workspace goes on running; the next start finds it." in codehub.printed
+    with running(place / "d", place / "again") as codehub, Client(codehub.url.rstrip("/")) as client:
+        client.login("admin", password)
+        assert client.workspace(made.id).phase == "RUNNING"
+        client.set_state(made.id, "STANDBY")
+        eventually(lambda: client.workspace(made.id).phase == "STANDBY", "it is stopped", 60)
+        assert codehub.stop() == 0
+    assert "on running" not in codehub.printed
     assert processes_at(place) == []

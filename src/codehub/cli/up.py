@@ -24,14 +24,15 @@ from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
 from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinator
-from codehub.db import migrate
-from codehub.db.pool import API_TIMEOUTS, Role, open_pool
+from codehub.db import census, migrate
+from codehub.db.pool import API_TIMEOUTS, Pool, Role, connection, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir, default_data_dir
 from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import Unavailable
 from codehub.metrics import Metrics
+from codehub.model.workspace import Phase
 from codehub.services.accounts import FirstAdmin
 from codehub.services.doctor.room import store_folders
 from codehub.signals.connect import open_redis
@@ -44,6 +45,7 @@ from codehub.web.server import listen, listen_beside, listen_unix, local_url
 log = structlog.get_logger(__name__)
 
 FIRST_TERM_SECONDS = 5.0
+LAST_LOOK_SECONDS = 1.0
 FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
 
 
@@ -189,8 +191,19 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         for part in parts:
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
+        await _say_what_goes_on(dependencies.context.pool)
         behind.close()
         api.unlink(missing_ok=True)
+
+
+async def _say_what_goes_on(pool: Pool) -> None:
+    """Nobody should be surprised by what still runs; not knowing holds up no stop."""
+    with contextlib.suppress(Unavailable, TimeoutError):
+        async with asyncio.timeout(LAST_LOOK_SECONDS), connection(pool) as conn:
+            running = (await census.count(conn)).phases.get(Phase.RUNNING, 0)
+        if running:
+            goes, them = ("1 workspace goes", "it") if running == 1 else (f"{running} workspaces go", "them")
+            say(f"{goes} on running; the next start finds {them}. To end {them}, stop {them} before CodeHub.")
 
 
 async def _coordinating(coordinator: Coordinator) -> None:
