@@ -4,6 +4,7 @@
 
 import asyncio
 import errno
+import io
 import os
 import stat
 import subprocess
@@ -208,6 +209,62 @@ async def test_whatever_dies_on_the_way_leaves_the_database_as_it_was(
     with pytest.raises(StartError):
         await restoring.restore(path, database, force=True)
     assert [row[1] for row in rows_of(database, ALL)] == ["since"]
+
+
+# More than every pipe on the way holds, and of such a kind that packing it does not help.
+MUCH = """
+INSERT INTO audit_log (actor_kind, action)
+SELECT 'system', md5(n::text) || md5((n + 0.5)::text) FROM generate_series(1, 40000) AS n
+"""
+LIMIT_SECONDS = 20
+
+
+async def test_psql_may_end_long_before_the_dump_does(owner: Connection, database: str, path: Path) -> None:
+    await owner.execute(MUCH)
+    await back_up(path, database)
+    await owner.execute("CREATE SCHEMA other")
+    await owner.execute("CREATE VIEW other.report AS SELECT name FROM workspaces")
+    async with asyncio.timeout(LIMIT_SECONDS):
+        with pytest.raises(StartError, match="psql failed: cannot drop"):
+            await restore(path, database, force=True)
+    async with open_seat(database) as seat:  # the leader's lock is free again
+        assert await seat.try_to_take()
+
+
+async def test_a_restore_that_is_given_up_ends_at_once(owner: Connection, database: str, path: Path) -> None:
+    """While psql waits for a table and pg_restore for psql."""
+    await owner.execute(MUCH)
+    await back_up(path, database)
+    async with asyncio.timeout(LIMIT_SECONDS), owner.transaction():
+        await owner.execute("LOCK TABLE workspaces IN ACCESS SHARE MODE")
+        doing = asyncio.create_task(restore(path, database, force=True))
+        blocked = "SELECT EXISTS (SELECT FROM pg_locks WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+        while await (await owner.execute(blocked)).fetchone() != (True,):
+            await owner.execute("SELECT pg_sleep(0.05)")
+        doing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await doing
+
+
+async def test_a_file_that_can_be_read_no_further(owner: Connection, database: str, second: str, path: Path) -> None:
+    """As when a disk fails or a share goes away after the checksum was found right."""
+    await owner.execute(MUCH)
+    await back_up(path, database)
+
+    class Failing(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell() > manifest.dump_bytes // 2:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read(size) or b""
+
+    found = programs.programs_for(180000)
+    with opened(path) as (manifest, dump), Failing(path) as failing:
+        failing.seek(dump.tell())
+        async with asyncio.timeout(LIMIT_SECONDS), backups.nobody_leading(second) as before:
+            with pytest.raises(StartError) as caught:
+                await restoring._replace(found, second, manifest, failing, before)
+    assert caught.value.message == f"{path} cannot be read: Input/output error."
+    assert migrate.schema_version(second) is None
 
 
 async def test_a_newer_backup_is_refused_before_anything_is_touched(

@@ -83,3 +83,16 @@ def test_it_can_be_told_to_stop_waiting(older: str) -> None:
         stop.set()
         done.result(20)
     assert migrate.schema_version(older) == BEFORE
+
+
+def test_it_tries_again_after_a_deadlock(older: str) -> None:
+    """Somebody who has a table that it still needs asks for one that it has already."""
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(older, autocommit=True) as looking:
+        with psycopg.connect(older) as other:
+            other.execute("SET deadlock_timeout = '1h'")  # it is the migration that finds it, and gives way
+            other.execute("LOCK TABLE workspaces IN ROW EXCLUSIVE MODE")
+            done = thread.submit(migrate.upgrade, older)
+            eventually(lambda: waits(looking), "it waits for the workspaces")
+            other.execute("SELECT count(*) FROM tokens")
+        done.result(60)
+    assert migrate.schema_version(older) == migrate.newest_version()

@@ -112,24 +112,45 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
         await _tell(target, f"{after}\nCOMMIT;\n".encode())
     except (BrokenPipeError, ConnectionResetError):
         pass  # one of them has ended, and says why
+    except BaseException:
+        ends[0].cancel()  # which kills it: nobody has told it to COMMIT
+        raise
     finally:
         giving.cancel()
         for process in (source, target):
             assert process.stdin is not None
             process.stdin.close()
+        await _silence(source)
         done = await asyncio.gather(*ends, giving, return_exceptions=True)
     for result in done[:2]:
         if isinstance(result, BaseException):
             raise result
 
 
+async def _silence(source: asyncio.subprocess.Process) -> None:
+    """Nobody passes on any more what it says: it would wait for that for ever, and so would we for it."""
+    assert source.stdout is not None
+    if source.returncode is None:
+        source.kill()
+    await source.stdout.read()
+
+
 async def _give(dump: IO[bytes], size: int, source: asyncio.subprocess.Process) -> None:
     """Through a pipe: in the backup's file the dump does not begin at the beginning, which pg_restore relies on."""
     assert source.stdin is not None
-    while size and (block := await asyncio.to_thread(dump.read, min(size, _BLOCK))):
-        await _tell(source, block)
-        size -= len(block)
-    source.stdin.close()
+    try:
+        while size and (block := await asyncio.to_thread(_read, dump, min(size, _BLOCK))):
+            await _tell(source, block)
+            size -= len(block)
+    finally:
+        source.stdin.close()  # else it waits for more
+
+
+def _read(dump: IO[bytes], size: int) -> bytes:
+    try:
+        return dump.read(size)
+    except OSError as error:
+        raise StartError(f"{dump.name} cannot be read: {error.strerror or error}.", "Nothing was changed.") from error
 
 
 async def _pass_on(source: asyncio.subprocess.Process, target: asyncio.subprocess.Process, *, is_old: bool) -> None:

@@ -198,7 +198,7 @@ def _run_when_free(
             try:
                 with _one_at_a_time:
                     _run(engine, script, wanted)
-            except psycopg.errors.LockNotAvailable:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                 raw.rollback()
                 if time.monotonic() > until:
                     raise _locked(raw, locked_seconds) from None
