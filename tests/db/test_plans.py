@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Composable
 from psycopg.types.json import Jsonb
 
 from codehub.db.archives import KNOWN, KNOWN_OF
-from codehub.db.limits import COUNT_RUNNING
+from codehub.db.limits import COUNT_RUNNING, COUNT_RUNNING_OF
 from codehub.db.listing import Filter, Place, page_query
 from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work, ttl_candidates
@@ -99,6 +99,7 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
         COUNTING,
         2000,
     ),
+    "count_running_of": (COUNT_RUNNING_OF, [[OWNER]], COUNTING, 2000),
     "known": (KNOWN, [START, 500], {"workspaces_pkey"}, 1000),
     "known_of": (KNOWN_OF, {"ids": [START], "keys": ["k"]}, {"workspaces_pkey", "idx_workspaces_source"}, 20),
     "sweep": (SWEEP, [START, 500], {"workspaces_pkey"}, 1000),

@@ -1,10 +1,11 @@
 """Wishes of people: a row is written only if nobody wrote it since it was read.
 
 One statement for all verbs: whatever the rules (model/wishes.py) made of a row is written together, or not at all.
-Rows are written in the order of their ids, like in every bulk write, so that two of them cannot deadlock.
+Whoever writes several holds them all first, in the order of their ids, like every bulk write, so that two of them
+cannot deadlock.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,8 @@ from codehub.db.listing import STAMP, ShownWorkspace
 from codehub.db.pool import Connection
 from codehub.db.rows import recover_request_json, storable
 from codehub.model.workspace import WorkspaceId
+
+HOLD = "SELECT FROM workspaces WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 
 # A visit that a proxy reports meanwhile is a write too, and costs another attempt, not the visit.
 WRITE = SQL("""
@@ -28,16 +31,20 @@ RETURNING updated_at, {STAMP}
 """).format(STAMP=STAMP)
 
 
+async def hold(conn: Connection, ids: Collection[WorkspaceId]) -> None:
+    """Let nobody else write these until this transaction has ended. What is read of them from then on stays true."""
+    await conn.execute(HOLD, [list(ids)])
+
+
 async def write(conn: Connection, news: Sequence[ShownWorkspace]) -> dict[WorkspaceId, ShownWorkspace]:
     """Write what people own of each, over the row that it was made from; those whose row has changed since are not.
 
-    One round trip, however many they are.
+    One round trip, however many they are; those who write several `hold` them.
     """
-    ordered = sorted(news, key=lambda new: new.workspace.id)
     async with conn.pipeline():
-        cursors = [await conn.execute(WRITE, _arguments(new)) for new in ordered]
+        cursors = [await conn.execute(WRITE, _arguments(new)) for new in news]
     written = {}
-    for new, cursor in zip(ordered, cursors, strict=True):
+    for new, cursor in zip(news, cursors, strict=True):
         row = await cursor.fetchone()
         if row is not None:
             written[new.workspace.id] = replace(new, updated_at=row[0], stamp=row[1])

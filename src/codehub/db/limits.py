@@ -51,6 +51,13 @@ SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*) FROM {COUNTED
 WHERE id IS DISTINCT FROM %(excluding)s::uuid
 """).format(COUNTED=_COUNTED)
 
+# Of each of these who has any; the row without an owner is everybody's.
+COUNT_RUNNING_OF = SQL("""
+SELECT owner_user_id, count(*) FROM {COUNTED}
+GROUP BY GROUPING SETS ((owner_user_id), ())
+HAVING grouping(owner_user_id) = 1 OR owner_user_id = ANY(%s)
+""").format(COUNTED=_COUNTED)
+
 # Which of these count.
 COUNTED_OF = SQL("SELECT id FROM {COUNTED} WHERE id = ANY(%s)").format(COUNTED=_COUNTED)
 
@@ -58,7 +65,7 @@ COUNTED_OF = SQL("SELECT id FROM {COUNTED} WHERE id = ANY(%s)").format(COUNTED=_
 COUNT_ALL = "SELECT count(*) FROM workspaces WHERE owner_user_id = %s AND deleted_at IS NULL"
 
 RUNNING_OF = SQL("""
-SELECT id, name FROM {COUNTED} WHERE owner_user_id = %s ORDER BY created_at, id
+SELECT owner_user_id, id, name FROM {COUNTED} WHERE owner_user_id = ANY(%s) ORDER BY created_at, id
 """).format(COUNTED=_COUNTED)
 
 RUNNING_BY_USER = SQL("""
@@ -103,15 +110,10 @@ async def count_held(
     """`hold_limits`, then what each of these and everybody uses, and which of `ids` are in that. One round trip."""
     async with conn.pipeline():
         await conn.execute(_HOLD, [int(AdvisoryLock.LIMITS)])
-        counts = {
-            owner: await conn.execute(COUNT_RUNNING, {"owner": owner, "excluding": None}) for owner in set(owners)
-        }
+        counts = await conn.execute(COUNT_RUNNING_OF, [list(set(owners))])
         counted = await conn.execute(COUNTED_OF, [list(ids)])
-    usages = {}
-    for owner, cursor in counts.items():
-        row = await cursor.fetchone()
-        assert row is not None
-        usages[owner] = Usage(user=row[0], total=row[1])
+    running: dict[UserId | None, int] = dict(await counts.fetchall())
+    usages = {owner: Usage(user=running.get(owner, 0), total=running[None]) for owner in owners}
     return usages, {WorkspaceId(row[0]) for row in await counted.fetchall()}
 
 
@@ -122,10 +124,13 @@ async def count_all(conn: Connection, owner: UserId) -> int:
     return int(row[0])
 
 
-async def running_of(conn: Connection, owner: UserId) -> Sequence[RunningWorkspace]:
-    """What counts of one user's, oldest first: what could be stopped to make room."""
-    cursor = await conn.execute(RUNNING_OF, [owner])
-    return [RunningWorkspace(WorkspaceId(identity), name) for identity, name in await cursor.fetchall()]
+async def running_of(conn: Connection, owners: Collection[UserId]) -> dict[UserId, list[RunningWorkspace]]:
+    """What counts of each one's, oldest first: what could be stopped to make room."""
+    found: dict[UserId, list[RunningWorkspace]] = {owner: [] for owner in owners}
+    cursor = await conn.execute(RUNNING_OF, [list(found)])
+    for owner, identity, name in await cursor.fetchall():
+        found[owner].append(RunningWorkspace(WorkspaceId(identity), name))
+    return found
 
 
 async def running_by_user(conn: Connection, limit: int) -> Sequence[RunningOfUser]:

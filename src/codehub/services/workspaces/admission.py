@@ -1,9 +1,9 @@
 """Admitting one more workspace, or one more that runs: counted and written in one transaction, so limits are exact."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from codehub.db.limits import count_all, count_held, hold_limits, running_of
+from codehub.db.limits import RunningWorkspace, count_all, count_held, hold_limits, running_of
 from codehub.db.pool import Connection
 from codehub.errors import OverLimit
 from codehub.model.limits import Quota, Usage, refusal
@@ -24,12 +24,11 @@ async def admit(conn: Connection, owner: UserId, quota: Quota) -> None:
     """
     refused = (await Places.held(conn, [owner], [])).take(owner, None, quota)
     if refused is not None:
-        raise await over_limit(conn, owner, refused)
+        raise over_limit(refused, (await running_of(conn, [owner]))[owner])
 
 
-async def over_limit(conn: Connection, owner: UserId, refused: str) -> OverLimit:
-    running = [{"id": str(each.id), "name": each.name} for each in await running_of(conn, owner)]
-    return OverLimit(refused, details={"running": running})
+def over_limit(refused: str, running: Sequence[RunningWorkspace]) -> OverLimit:
+    return OverLimit(refused, details={"running": [{"id": str(each.id), "name": each.name} for each in running]})
 
 
 @dataclass(slots=True)

@@ -1,16 +1,15 @@
 """How every verb on a workspace is carried out: read, decide by the rules, write only over what was read.
 
-A row that changed in between is read and decided on again, a few times; so a wish is never written over one that its
-author has not seen, and never silently dropped: whoever asks gets it done, or a Conflict.
+A row that changed in between is held, read and decided on again; so a wish is never written over one that its author
+has not seen, and never silently dropped: whoever asks gets it done, or hears why not.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from codehub.db import editing, listing
-from codehub.db.limits import hold_limits
+from codehub.db.limits import hold_limits, running_of
 from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Connection, Pool
 from codehub.db.sharing import write_shared
@@ -22,8 +21,6 @@ from codehub.services.actors import Actor
 from codehub.services.workspaces.admission import Places, over_limit
 from codehub.services.workspaces.showing import Encoded, encoded
 from codehub.services.workspaces.terms import Terms
-
-_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +55,33 @@ async def carry_out(
 
 
 async def _carry_out(conn: Connection, asked: Sequence[_Wanted]) -> Sequence[Encoded | ServiceError]:
-    """In as few round trips as one, each as if it were alone: it is written only after nothing speaks against it."""
-    if len(asked) > 1:
-        await hold_limits(conn)  # before any row, always: no two can deadlock
-    outcomes: dict[int, Encoded | ServiceError] = {}
-    attempts = Counter[int]()
+    """In as few round trips as one, each as if it were alone: it is written only after nothing speaks against it.
+
+    One alone holds nothing while it is decided on. Many hold the limits and then all their rows, as one does whose row
+    has changed meanwhile: the limits before any row, rows in the order of their ids, so that no two can deadlock.
+    """
+    if len(asked) == 1:
+        outcomes = await _carry_out_once(conn, {0: asked[0]})
+        if outcomes:
+            return [outcomes[0]]
+        await conn.rollback()  # the row that was not written may be held all the same
+    async with conn.pipeline():
+        await hold_limits(conn)
+        await editing.hold(conn, {wanted.identity for wanted in asked})
+    outcomes = {}
     while len(outcomes) < len(asked):
         todo: dict[WorkspaceId, int] = {}  # the first that is asked of each; what else is asked of it comes after that
         for number, wanted in enumerate(asked):
             if number not in outcomes:
                 todo.setdefault(wanted.identity, number)
-        outcomes |= await _carry_out_once(conn, {number: asked[number] for number in todo.values()})
-        attempts.update(todo.values())
-        for number in todo.values():
-            if number not in outcomes and attempts[number] == _ATTEMPTS:
-                outcomes[number] = Conflict("The workspace keeps changing.", "Try again in a moment.", code="busy")
+        done = await _carry_out_once(conn, {number: asked[number] for number in todo.values()})
+        assert len(done) == len(todo), "a row that was held has changed"
+        outcomes |= done
     return [outcomes[number] for number in range(len(asked))]
 
 
 async def _carry_out_once(conn: Connection, asked: Mapping[int, _Wanted]) -> dict[int, Encoded | ServiceError]:
-    """Of different workspaces. One without an outcome is to be decided on again: its row has changed meanwhile."""
+    """Of different workspaces. One without an outcome is to be decided on again: its row, not held, has changed."""
     outcomes: dict[int, Encoded | ServiceError] = {}
     now, rows = await listing.by_ids_now(conn, [wanted.identity for wanted in asked.values()])
     decided: dict[int, tuple[ShownWorkspace, ShownWorkspace]] = {}
@@ -91,13 +95,13 @@ async def _carry_out_once(conn: Connection, asked: Mapping[int, _Wanted]) -> dic
     over = await _refused_places(conn, asked, decided)
     changed = [new for number, (was, new) in decided.items() if number not in over and new != was]
     written = await editing.write(conn, changed) if changed else {}
+    running = await running_of(conn, {decided[number][0].workspace.owner_user_id for number in over}) if over else {}
     entries = []
     for number, (was, new) in decided.items():
         wanted = asked[number]
         shown = was if new == was else written.get(wanted.identity)
         if number in over:
-            if len(written) == len(changed):  # else somebody else's place was not taken after all
-                outcomes[number] = await over_limit(conn, was.workspace.owner_user_id, over[number])
+            outcomes[number] = over_limit(over[number], running[was.workspace.owner_user_id])
         elif shown is not None:
             details = {**wanted.verb.details, **on_behalf(wanted.actor, was)}
             entries.append(audit.entry_of(wanted.actor, wanted.verb.action, wanted.identity, **details))
