@@ -78,14 +78,14 @@ test: setup dashboard
 
 # Ten minutes the first time, when the cluster's programs are compiled: tests/lab/k8s.sh. Most of these tests wait for
 # nodes, each in namespaces of its own, so any three run at once; those that fill the cluster or take parts of it away
-# run alone, at the end, and so does what ARGS names. However it ends, no cluster is left (KEEP=1 leaves it).
+# run alone, at the end, and so does what ARGS names. However it ends, no cluster is left that it made (KEEP=1 leaves it).
 K8S_TESTS := tests/contract tests/k8s --ignore=tests/k8s/outages
 K8S_ALONE := tests/deploy tests/k8s/outages
 K8S_QUICK := tests/contract tests/k8s/test_fence.py tests/k8s/test_role.py tests/k8s/test_product.py
 K8S_QUICK_ALONE := tests/deploy/test_k8s_installation.py
 test-k8s: setup
 	@export CODEHUB_REQUIRE=all,k8s; code=0; alone=0; mkdir -p .pytest_cache; rm -f .pytest_cache/exit; \
-	  $(if $(KEEP),,trap 'code=$$?; tests/lab/k8s.sh down || code=2; exit $$code' EXIT; trap 'exit 143' INT TERM;) \
+	  $(if $(KEEP),,export CODEHUB_LAB_OWNER=$$$$; trap 'code=$$?; tests/lab/k8s.sh down || code=2; exit $$code' EXIT; trap 'exit 143' INT TERM;) \
 	  tests/lab/k8s.sh up >/dev/null || exit 2; \
 	  $(if $(ARGS),,$(BIN)/pytest -n 3 --dist worksteal -k k8s $(if $(QUICK),$(K8S_QUICK),$(K8S_TESTS)) || code=$$?;) \
 	  $(BIN)/pytest -n 0 $(if $(ARGS),-k k8s $(ARGS),$(if $(QUICK),$(K8S_QUICK_ALONE),$(K8S_ALONE))) || alone=$$?; \

@@ -6,7 +6,8 @@
 #   docker.sh ide      also build images/workspace (code-server; minutes)
 #   docker.sh image    the engine and images/codehub of this checkout; print CODEHUB_TEST_IMAGE, too
 #   docker.sh compose  the same with what compose.yaml needs beside it: servers in containers, and Docker Compose 2
-#   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing
+#   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing. And of this
+#                      engine's images/codehub those that are older than any run is long, but for this checkout's
 #   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
 # An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
 # after a hash of what it is made from, so that nothing is made twice and two checkouts do not disturb each other.
@@ -187,11 +188,24 @@ sweep_one() { # the network goes last: what is left of a sweep that is itself ki
   table=codehub_$(printf %s "$1" | sha256sum | cut -c1-10)
   { docker container ls -aq --filter "label=$label"; docker container ls -aq --filter "label=codehub.test=$1"
     docker container ls -aq --filter "label=$project"; } |
-    sort -u | xargs -r docker container rm --force
+    sort -u | xargs -r docker container rm --force --volumes # those without a name
   { docker volume ls -q --filter "label=$label"; docker volume ls -q --filter "label=$project"; } | xargs -r docker volume rm
   docker run --rm --network host --cap-add NET_ADMIN --entrypoint sh "$(image_name network-guard)" \
     -c "nft delete table inet $table 2>/dev/null || true"
   { docker network ls -q --filter "label=$label"; docker network ls -q --filter "label=$project"; } | xargs -r docker network rm
+}
+
+sweep_images() { # each change of ours makes one, and names nothing else so; layers without a name are its builds'
+  local name made limit
+  limit=$(($(date +%s) - 3 * 3600))
+  docker image ls --filter 'reference=codehub/codehub:lab-*' --format '{{.Repository}}:{{.Tag}}' |
+    while read -r name; do
+      [ "$name" != "$(image_name "${codehub[@]}")" ] || continue
+      made=$(docker image inspect --format '{{.Created}}' "$name") || continue
+      [ "$(date -d "$made" +%s)" -ge "$limit" ] || docker image rm "$name" || true # a container may have it
+    done
+  # Somebody else's engine may have others.
+  [ "$DOCKER_HOST" != "$own_host" ] || docker image prune --force --filter until=3h
 }
 
 case ${1:-up} in
@@ -214,6 +228,7 @@ case ${1:-up} in
       say "removing what is left of $name"
       sweep_one "$name" >/dev/null
     done
+    sweep_images >/dev/null
     ;;
   stop)
     [ -e "$engine/pid" ] || exit 0
@@ -225,5 +240,5 @@ case ${1:-up} in
     done
     fail "the engine (process $pid) does not stop"
     ;;
-  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
 esac

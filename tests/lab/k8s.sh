@@ -10,7 +10,8 @@
 # Everything is kept outside the tree, in CODEHUB_LAB_DIR/k8s; the programs under a hash of what makes them.
 # Its programs also use places of the machine that every cluster uses. They are ours if, and only if, nothing was there
 # when we began, which a mark in our folder says: `up` goes nowhere where somebody else's cluster is or was, and without
-# the mark `down` touches nothing.
+# the mark `down` touches nothing. The mark holds until the machine is started anew: who knows what came since.
+# CODEHUB_LAB_OWNER is a process: then `down` takes only what its own `up` made, nobody else's cluster.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,6 +26,7 @@ volumes=$machine/tmp/codehub-lab-pv # see k8s-build.sh
 fixed=("$machine"/{var/lib/kubelet,var/log/pods,var/log/containers,var/lib/cni,run/containerd/runc/k8s.io}) # by its programs
 port=16443 etcd=12379
 services=10.96.0.0/16 pods=10.244.0.0/24
+owner=${CODEHUB_LAB_OWNER:-}
 parts=(etcd apiserver containerd manager scheduler kubelet proxy)
 export KUBECONFIG=$run/kubeconfig
 
@@ -196,8 +198,16 @@ load_images() {
 answers() { [ -e "$KUBECONFIG" ] && kubectl get --raw /readyz >/dev/null 2>&1; }
 node_is_ready() { [ "$(kubectl get node node0 -o jsonpath='{.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
 
+need() { # what is used here; iptables and docker come with docker.sh
+  local program
+  for program in ip:iproute2 pgrep:procps ps:procps openssl:openssl; do
+    command -v "${program%:*}" >/dev/null || fail "${program%:*} is missing: install ${program#*:}"
+  done
+}
+
 up() {
   [ "$(id -u)" = 0 ] || fail "only root can start a cluster"
+  need
   claim
   mkdir -p "$run"
   nice -n 19 "$here/k8s-build.sh" "$bin"
@@ -254,29 +264,54 @@ left() { # of all that a cluster makes
   ip -o link show kcni0 2>/dev/null || true
 }
 
-others_kubelet() { # somebody may have installed a cluster after ours was left behind
-  local pid program
-  for pid in $(pgrep -x kubelet); do
+boot() { cat "$machine/proc/sys/kernel/random/boot_id"; }
+is_stale() { [ -s "$mark" ] && [ "$(sed -n 1p "$mark")" != "$(boot)" ]; }
+make_mark() { printf '%s\n' "$(boot)" "$owner" >"$mark.part" && mv "$mark.part" "$mark"; }
+owner_of_it() { sed -n 2p "$mark"; }
+
+others() { # somebody may have installed a cluster after ours was left behind; not each has a program called kubelet
+  local path pid program
+  for path in "$machine"/{etc,lib,usr/lib}/systemd/system/{kubelet,k3s,k3s-agent,k0scontroller,k0sworker}.service \
+    "$machine"/{var/lib/rancher,var/lib/k0s,var/snap/microk8s}; do
+    [ ! -e "$path" ] || { echo "$path"; return; }
+  done
+  for pid in $(pgrep -x 'kubelet|k3s|k3s-server|k3s-agent|kubelite|k0s'); do
     program=$(readlink "/proc/$pid/exe") || continue
     [[ $program == "$lab"/* ]] || { echo "process $pid, $program"; return; }
   done
 }
 
+alone() {
+  local found
+  found=$(others)
+  [ -z "$found" ] || fail "this machine has another cluster ($found): nothing was touched"
+}
+
+forget() { # a cluster that ended with the machine: only what nobody else can have made
+  rm -rf --one-file-system "$run" "$volumes"
+  rm "$mark"
+  say "the machine was started anew since: of ${fixed[*]} nothing was touched; if no other cluster made them, remove them"
+}
+
 claim() { # everything that a cluster uses, before anything of it is made
   local found
-  found=$(others_kubelet)
-  [ -z "$found" ] || fail "another cluster runs on this machine ($found): nothing was touched"
-  [ ! -e "$mark" ] || return 0
+  ! is_stale || forget
+  alone
+  if [ -e "$mark" ]; then
+    found=$(owner_of_it)
+    [ -z "$found" ] || [ -d "/proc/$found" ] || make_mark # its owner lives no more
+    return
+  fi
   found=$(left)
   [ -z "$found" ] || fail "this machine has what another cluster made, such as ${found%%$'\n'*}: nothing was touched"
-  touch "$mark"
+  make_mark
 }
 
 down() {
-  local found
   [ -e "$mark" ] || return 0
-  found=$(others_kubelet)
-  [ -z "$found" ] || fail "another cluster runs on this machine ($found): nothing was touched"
+  if is_stale; then forget; return; fi
+  need
+  alone
   set +e
   if answers; then kubectl delete pods -A --all --grace-period=0 --force >/dev/null 2>&1; fi
   for part in proxy kubelet scheduler manager; do end TERM $part; done
@@ -313,7 +348,16 @@ case ${1:-up} in
   start) start "$2" ;;
   kill) end KILL "$2" ;;
   status) for part in "${parts[@]}"; do lives "$part" && echo "$part runs" || echo "$part does not run"; done ;;
-  down) [ -e "$mark" ] || exit 0; exec 9>"$lab/lock"; flock 9; down ;;
+  down)
+    [ -e "$mark" ] || exit 0
+    exec 9>"$lab/lock"
+    flock 9
+    if [ -n "$owner" ] && [ -e "$mark" ] && [ "$(owner_of_it)" != "$owner" ]; then
+      say "the cluster is not ours: it stays"
+      exit 0
+    fi
+    down
+    ;;
   wipe) exec 9>"$lab/lock"; flock 9; down; rm -rf --one-file-system "$lab" ;;
   *) sed -n '2,9p' "$0" >&2; exit 2 ;;
 esac

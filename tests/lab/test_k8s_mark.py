@@ -7,6 +7,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -33,10 +34,10 @@ class Machine:
     lab: Path
     programs: Path
 
-    def run(self, verb: str) -> tuple[int, str]:
+    def run(self, verb: str, owner: str = "", path: str = os.environ["PATH"]) -> tuple[int, str]:
         """Its exit code, and what it said."""
-        path = f"{self.programs}:{os.environ['PATH']}"
-        given = {"PATH": path, "CODEHUB_LAB_DIR": str(self.lab), "CODEHUB_LAB_MACHINE": str(self.folder)}
+        given = {"PATH": f"{self.programs}:{path}", "CODEHUB_LAB_DIR": str(self.lab)}
+        given |= {"CODEHUB_LAB_MACHINE": str(self.folder), "CODEHUB_LAB_OWNER": owner}
         done = subprocess.run([str(SCRIPT), verb], check=False, capture_output=True, text=True, timeout=60, env=given)
         return done.returncode, done.stderr
 
@@ -46,6 +47,12 @@ class Machine:
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text("of value")
         return made
+
+    def boot(self) -> None:
+        """It is started anew."""
+        told = self.folder / "proc/sys/kernel/random/boot_id"
+        told.parent.mkdir(parents=True, exist_ok=True)
+        told.write_text(f"{uuid4()}\n")
 
     def answer(self, program: str, text: str) -> None:
         """What this program says from now on."""
@@ -62,6 +69,7 @@ def machine(tmp_path: Path) -> Machine:
     for folder in ("proc", "sys/fs/cgroup", "run/netns"):
         (made.folder / folder).mkdir(parents=True)
     (made.folder / "proc/mounts").touch()
+    made.boot()
     for program in _HARMLESS:
         made.answer(program, ":")
     made.answer("nice", f"echo {WENT_ON} >&2; exit 1")
@@ -110,3 +118,77 @@ def test_a_kubelet_that_somebody_started_meanwhile_ends_our_claim(machine: Machi
         code, said = machine.run(verb)
         assert (code, TOUCHED in said) == (1, True), said
     assert theirs.exists()
+
+
+OTHERS = ("var/lib/rancher/k3s/a", "var/snap/microk8s/a", "var/lib/k0s/a", "usr/lib/systemd/system/kubelet.service")
+
+
+@pytest.mark.parametrize("path", OTHERS)
+def test_a_cluster_that_somebody_installed_meanwhile_ends_our_claim(machine: Machine, path: str) -> None:
+    machine.run("up")
+    theirs = machine.put("var/lib/kubelet/pods/a")
+    machine.put(path)
+    for verb in ("up", "down", "wipe"):
+        code, said = machine.run(verb)
+        assert (code, TOUCHED in said) == (1, True), said
+    assert theirs.exists()
+
+
+@pytest.mark.parametrize("verb", ["up", "down", "wipe"])
+def test_after_a_boot_only_what_has_our_name_goes(machine: Machine, verb: str) -> None:
+    machine.run("up")
+    ours, theirs = machine.put("tmp/codehub-lab-pv/a"), machine.put("var/lib/kubelet/pods/a")
+    machine.boot()
+    code, said = machine.run(verb)
+    assert (code, TOUCHED in said) == (1 if verb == "up" else 0, True), said
+    assert theirs.exists()
+    assert not ours.parent.exists()
+    assert not (machine.lab / "k8s/run").exists()
+    assert machine.run("down") == (0, "")
+    assert theirs.exists()
+
+
+def test_who_did_not_make_it_does_not_take_it_down(machine: Machine) -> None:
+    living, other = str(os.getpid()), str(os.getppid())
+    machine.run("up", owner=living)
+    ours = machine.put("var/lib/kubelet/pods/a")
+    assert machine.run("up", owner=other)[1].strip() == WENT_ON
+    code, said = machine.run("down", owner=other)
+    assert (code, "it stays" in said) == (0, True)
+    assert ours.exists()
+    assert machine.run("down", owner=living) == (0, "")
+    assert not ours.exists()
+
+
+def test_what_a_person_keeps_up_stays_and_what_the_dead_left_is_taken_over(machine: Machine) -> None:
+    mine = str(os.getpid())
+    machine.run("up")
+    ours = machine.put("var/lib/kubelet/pods/a")
+    machine.run("up", owner=mine)
+    machine.run("down", owner=mine)
+    assert ours.exists()
+    assert machine.run("down") == (0, "")
+    machine.run("up", owner="999999999")
+    ours = machine.put("var/lib/kubelet/pods/a")
+    machine.run("up", owner=mine)
+    assert machine.run("down", owner=mine) == (0, "")
+    assert not ours.exists()
+
+
+@pytest.mark.parametrize("program", ["ip", "pgrep", "ps", "openssl"])
+def test_a_program_that_is_missing_is_named_before_anything_is_touched(
+    machine: Machine, program: str, tmp_path: Path
+) -> None:
+    machine.run("up")
+    ours = machine.put("var/lib/kubelet/pods/a")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for folder in os.environ["PATH"].split(":"):
+        for found in Path(folder).glob("*"):
+            if found.name != program and not (bare / found.name).exists():
+                (bare / found.name).symlink_to(found)
+    (machine.programs / program).unlink(missing_ok=True)
+    for verb in ("up", "down"):
+        code, said = machine.run(verb, path=str(bare))
+        assert (code, f"{program} is missing: install" in said, len(said.splitlines())) == (1, True, 1), said
+    assert ours.exists()
