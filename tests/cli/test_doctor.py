@@ -232,8 +232,9 @@ def test_a_public_address_that_leads_nowhere_or_elsewhere(shell: Shell) -> None:
 def test_an_address_at_which_no_http_is_spoken() -> None:
     """A setting that leads to the port of ssh, or without TLS to one that has it."""
     with babbling(b"SSH-2.0-OpenSSH_9.2\r\n") as url:
-        assert public.public_address(url).code == codes.PUBLIC
-        assert public.wildcard_name(url.rstrip("/")).code == codes.WILDCARD
+        for one, code in ((public.public_address(url), codes.PUBLIC), (public.wildcard_name(url), codes.WILDCARD)):
+            assert one.code == code
+            assert "what answers there speaks no HTTP" in one.detail
         assert websockets.tried([url.rstrip("/")]).code == codes.WEBSOCKET
         assert standing.orphans(url) == []
 

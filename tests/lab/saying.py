@@ -39,6 +39,7 @@ def babbling(line: bytes, *, until: threading.Event | None = None) -> Iterator[s
             self.request.sendall(line)
             while until is not None and not until.wait(0.1):
                 self.request.sendall(line)
+            self.request.recv(65536)  # what is left unread would take back what was said
 
     with _served(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as url:
         yield url

@@ -62,7 +62,7 @@ def public_address(url: str, *, seconds: float = SECONDS) -> Finding:
                 return ok(codes.PUBLIC.check, f"{url} answers")
         why = "something else than CodeHub answers"
     except UNANSWERED as error:
-        why = str(getattr(error, "reason", error))
+        why = _why(error)
     return warning(
         codes.PUBLIC,
         f"{url} does not reach CodeHub from this machine: {why}.",
@@ -96,7 +96,14 @@ def wildcard_name(origin: str, *, seconds: float = SECONDS) -> Finding:
     except UNANSWERED as error:
         return warning(
             codes.WILDCARD,
-            f"{origin}/ is not answered: {getattr(error, 'reason', error)}.",
+            f"{origin}/ is not answered: {_why(error)}.",
             f"The proxy in front needs *.{host}, also in its certificate.",
         )
     return ok(codes.WILDCARD.check, f"*.{host} leads to a server")
+
+
+def _why(error: Exception) -> str:
+    """A stranger's words are not repeated."""
+    if isinstance(error, HTTPException) and not isinstance(error, OSError):
+        return "what answers there speaks no HTTP"
+    return str(getattr(error, "reason", error))
