@@ -11,9 +11,10 @@ from psycopg.errors import InsufficientPrivilege
 from psycopg.sql import SQL, Identifier
 
 from codehub.db import logins, migrate
+from codehub.db.locks import AdvisoryLock
 from codehub.db.pool import Role, open_pool, ping
 from codehub.errors import StartError
-from tests.support import Databases
+from tests.support import Databases, eventually
 
 
 @pytest.fixture
@@ -110,7 +111,73 @@ def test_a_user_with_rights_of_its_own_is_not_touched(database: str) -> None:
         pass
     with pytest.raises(StartError, match="it has rights of its own"):
         logins.ensure(database, make_conninfo(database, user=Role.API, password="p"), Role.PROXY)
-    logins.ensure(database, database, Role.PROXY)  # the same one for all is a choice, too
+    with pytest.raises(StartError, match="it has rights of its own"):
+        logins.ensure(database, database, Role.PROXY)  # it would work, and protect from nothing
+
+
+@pytest.fixture
+def foreign(database: str, login: str) -> str:
+    """The same login, of somebody else on this server."""
+    with psycopg.connect(database, autocommit=True) as owner:
+        owner.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'theirs'").format(user_of(login)))
+        owner.execute(SQL("GRANT CONNECT ON DATABASE {} TO {}").format(Identifier(owner.info.dbname), user_of(login)))
+    return make_conninfo(login, password="theirs")
+
+
+def user_of(login: str) -> Identifier:
+    return Identifier(str(conninfo_to_dict(login)["user"]))
+
+
+def test_another_program_s_login_keeps_its_password(database: str, login: str, foreign: str) -> None:
+    for statement in ("COMMENT ON ROLE {} IS 'theirs'", "GRANT codehub_proxy TO {}", "GRANT codehub_api TO {}"):
+        with psycopg.connect(database, autocommit=True) as owner:
+            owner.execute(SQL(statement).format(user_of(login)))
+        with pytest.raises(StartError, match="is not this database's"):
+            logins.ensure(database, login, Role.PROXY)
+        with psycopg.connect(foreign):
+            pass
+
+
+def test_one_that_was_made_by_hand_is_used_and_taken_over(database: str, login: str, foreign: str) -> None:
+    with psycopg.connect(database, autocommit=True) as owner:
+        owner.execute(SQL("GRANT codehub_proxy TO {}").format(user_of(login)))
+    logins.ensure(database, foreign, Role.PROXY)
+    logins.ensure(database, login, Role.PROXY)
+    as_pool(login, Role.PROXY)
+
+
+def test_installations_on_one_server_do_not_cut_each_other_off(databases: Databases, database: str, login: str) -> None:
+    logins.ensure(database, login, Role.PROXY)
+    with databases.one() as second:
+        migrate.upgrade(second)
+        others = make_conninfo(second, user=conninfo_to_dict(login)["user"], password="another")
+        with pytest.raises(StartError, match="is not this database's"):
+            logins.ensure(second, others, Role.PROXY)
+    as_pool(login, Role.PROXY)
+
+
+def test_two_parts_have_two_logins(login: str) -> None:
+    logins.require_apart([login])
+    with pytest.raises(StartError, match="is the login of two parts"):
+        logins.require_apart([login, make_conninfo(login, password="another")])
+
+
+def test_it_waits_for_whoever_migrates(database: str, login: str) -> None:
+    asked = """SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%pg_try_advisory_lock%'
+                              AND datname = current_database() AND pid <> pg_backend_pid())"""
+    with psycopg.connect(database, autocommit=True) as other, ThreadPoolExecutor(1) as thread:
+        other.execute("SELECT pg_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)])
+        done = thread.submit(logins.ensure, database, login, Role.PROXY)
+        eventually(lambda: other.execute(asked).fetchone() == (True,), "it asks for the lock")
+        assert not done.done()
+        other.execute("SELECT pg_advisory_unlock(%s)", [int(AdvisoryLock.MIGRATION)])
+        done.result(60)
+    as_pool(login, Role.PROXY)
+
+
+def test_what_goes_wrong_is_one_line(database: str, login: str) -> None:
+    with pytest.raises(StartError, match="could not be made: cannot execute CREATE ROLE in a read-only transaction"):
+        logins.ensure(make_conninfo(database, options="-cdefault_transaction_read_only=on"), login, Role.PROXY)
 
 
 def test_whoever_may_not_make_it_is_told_who_can(databases: Databases, database: str, login: str) -> None:

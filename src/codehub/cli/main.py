@@ -125,10 +125,12 @@ def migrate() -> None:
     if settings.database.url is None:
         raise StartError("DATABASE_URL is not set.", "Set it; the embedded database is migrated by `codehub up`.")
     url = settings.database.url.get_secret_value()
+    given = {Role.API: settings.database.api_url, Role.PROXY: settings.database.proxy_url}
+    parts = {role: one.get_secret_value() for role, one in given.items() if one is not None}
+    logins.require_apart(list(parts.values()))
     migrations.upgrade(url)
-    for given, role in ((settings.database.api_url, Role.API), (settings.database.proxy_url, Role.PROXY)):
-        if given is not None:
-            logins.ensure(url, given.get_secret_value(), role)
+    for role, part_url in parts.items():
+        logins.ensure(url, part_url, role)
     found, ours = migrations.schema_version(url), migrations.newest_version()
     newer = "" if found == ours else f", newer than this CodeHub ({ours}) and fit for it: it is left as it is"
     typer.echo(f"The database is at schema version {found}{newer}.")

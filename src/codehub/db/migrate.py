@@ -62,7 +62,7 @@ def upgrade(
     with _connection(database_url) as raw:
         if _is_at(raw, wanted, script):
             return
-        _wait_for_others(raw, stop)
+        wait_for_others(raw, stop)
         if not stop.is_set() and not _is_at(raw, wanted, script):  # another process may have migrated meanwhile
             log.info("migrating the database from schema version %s to %s", _stored_version(raw) or "none", wanted)
             _run_when_free(raw, script, wanted, stop, locked_seconds)
@@ -170,8 +170,9 @@ def _connection(database_url: str) -> Iterator[psycopg.Connection]:
         raw.close()
 
 
-def _wait_for_others(raw: psycopg.Connection, stop: threading.Event) -> None:
+def wait_for_others(raw: psycopg.Connection, stop: threading.Event | None = None) -> None:
     """Take the migration lock; it goes with the session, so it cannot outlive this process."""
+    stop = stop or threading.Event()
     until = time.monotonic() + _OTHERS_SECONDS
     while raw.execute("SELECT pg_try_advisory_lock(%s)", [int(AdvisoryLock.MIGRATION)]).fetchone() != (True,):
         if time.monotonic() > until:
@@ -233,7 +234,7 @@ def _run(engine: sqlalchemy.Engine, script: ScriptDirectory, wanted: str) -> Non
 
 
 def _relations(connection: sqlalchemy.Connection) -> set[str]:
-    """Every table and view, as SQL calls it."""
+    """Everything that is marked as ours, as SQL calls it."""
     return {str(relation) for (relation,) in connection.exec_driver_sql(_RELATIONS)}
 
 
@@ -241,6 +242,11 @@ _RELATIONS = """
 SELECT concat_ws(' ', CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END,
                  oid::regclass)
 FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm') AND relnamespace = current_schema()::regnamespace
+UNION ALL
+SELECT concat_ws(' ', 'ROUTINE', oid::regprocedure) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+UNION ALL
+SELECT concat_ws(' ', 'TYPE', oid::regtype) FROM pg_type
+WHERE typtype IN ('e', 'd') AND typnamespace = current_schema()::regnamespace
 """
 
 
