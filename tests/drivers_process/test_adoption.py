@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from uuid import uuid4
 import pytest
 
 from codehub.drivers.process.identity import boot_id, proc
+from codehub.drivers.process.layout import new_token
 from codehub.errors import ActionFailed, Refused, TerminalError
 from codehub.model.observation import Life
 from codehub.model.workspace import WorkspaceId
@@ -208,6 +210,31 @@ async def test_a_lost_home_is_not_made_up(world: World) -> None:
         await world.start_on(workspace_id, volume)
     assert not (await world.driver.volumes.look(workspace_id)).exists
     assert not (await world.driver.instances.look(workspace_id)).exists
+
+
+async def test_sockets_that_no_record_names_go_and_those_in_use_stay(world: World) -> None:
+    """As after a power cut: a record may then be empty, and nobody knows any more whose sockets those were."""
+    living, orphan, working = await world.start(), new_token(), new_token()
+    folder = world.root / f"instances/ws-{uuid4()}"
+    folder.mkdir()
+    (folder / "instance.json").touch()
+    sockets = world.root / "sockets"
+    others = sockets / "not-ours"
+    for each in (sockets / orphan, sockets / working, others):
+        each.mkdir()
+    with running("env", f"CODEHUB_MARK={working}", "sleep", "600"):
+        driver = world.open()
+        eventually(lambda: not (sockets / orphan).exists(), "it is gone")
+        assert (sockets / working).exists(), "somebody may still be using them"
+        assert others.exists(), "not of our form"
+        assert living.request("GET", "/")[0] == 200
+        driver.close()
+    others.rmdir()
+    shutil.rmtree(folder)
+    driver = world.open()
+    eventually(lambda: not (sockets / working).exists(), "it is gone too")
+    driver.close()
+    await world.driver.instances.remove(living.id)
 
 
 async def test_a_death_is_an_event(world: World) -> None:

@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import tempfile
 import threading
 from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_address, ip_network
@@ -16,6 +18,7 @@ import pytest
 from codehub.drivers.process import Options
 from codehub.drivers.process.identity import proc
 from codehub.drivers.process.inside import egress
+from codehub.drivers.process.sandbox import View, arguments
 from tests.drivers_process.processes import living_of, sandboxed_record_of
 from tests.drivers_process.world import Workspace, World
 from tests.support import eventually, missing, short_folder
@@ -185,8 +188,8 @@ async def test_two_workspaces_have_two_ways_out(allowing: World, port: int) -> N
 
 def test_the_way_out_sees_no_files_and_has_no_rights(workspace: Workspace, world: World) -> None:
     workspace.run("curl -sS -m 20 --noproxy '' http://127.0.0.1:9/ 2>&1")  # it is made when it is needed
-    (pid,) = [pid for pid in workspace.processes() if _command(pid).startswith(str(world.driver._machine.python))
-              and _is_way_out(pid)]  # fmt: skip
+    python = str(world.driver._machine.python)
+    (pid,) = [pid for pid in workspace.processes() if _command(pid).startswith(python) and "--leash" in _command(pid)]
     mounts = Path(f"/proc/{pid}/mountinfo").read_text()
     for name in ("homes", "instances", "jobs", "sockets"):
         assert str(world.root / name) not in mounts
@@ -196,6 +199,87 @@ def test_the_way_out_sees_no_files_and_has_no_rights(workspace: Workspace, world
     assert status["NoNewPrivs"] == "1"
     if os.geteuid() == 0:
         assert status["Uid"].split()[0] == str(workspace.home.stat().st_uid)
+
+
+@pytest.fixture
+async def faulty() -> AsyncIterator[tuple[World, Path]]:
+    """The real sandbox, unless a file is there: that file. Not in /tmp, which who starts it does not see as root."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        missing("bubblewrap")
+    folder, elsewhere = short_folder(), Path(tempfile.mkdtemp(prefix="ch-", dir="/var/tmp"))
+    elsewhere.chmod(0o755)  # noqa: ASYNC240
+    wrapper, fault = elsewhere / "bwrap", elsewhere / "fault"
+    wrapper.write_text(
+        f'#!/bin/sh\n[ ! -e {fault} ] || {{ echo "no sandbox today" >&2; exit 1; }}\nexec {bwrap} "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    world = World(Options(root=folder / "w", allow=("127.0.0.1/32",), bwrap=str(wrapper)))
+    if world.driver._machine.bwrap is None:
+        missing("a sandbox")
+    yield world, fault
+    await world.close()
+    shutil.rmtree(folder)
+    shutil.rmtree(elsewhere)
+
+
+async def test_a_way_out_that_could_not_be_made_is_made_later(faulty: tuple[World, Path], port: int) -> None:
+    world, fault = faulty
+    workspace = await world.start()
+    ask = f"curl -sS -m 20 --noproxy '' http://127.0.0.1:{port}/there 2>&1"
+    fault.touch()
+    refused = workspace.run(ask)
+    assert "reached" not in refused
+    assert "timed out" not in refused, "nobody is left to wait for what does not come"
+    said = (world.root / f"instances/ws-{workspace.id}/log").read_text()
+    assert "no sandbox today" in said
+    assert "way out" in said
+    fault.unlink()
+    eventually(lambda: workspace.run(ask) == "reached /there None", "the way out is there")
+    (waiting,) = [pid for pid in workspace.processes() if "launch.py" in _command(pid)]
+    sandbox = sandboxed_record_of(world.root / f"instances/ws-{workspace.id}").pids[1]
+    os.kill(sandbox, signal.SIGKILL)
+    eventually(lambda: proc(waiting) is None, "it ends with its workspace, having tried twice")
+    eventually(lambda: not workspace.processes(), "and so does what it has made")
+
+
+async def test_a_way_out_that_has_been_killed_is_made_again(allowing: World, port: int) -> None:
+    workspace = await allowing.start()
+    ask = f"curl -sS -m 20 --noproxy '' http://127.0.0.1:{port}/there 2>&1"
+    assert workspace.run(ask) == "reached /there None"
+    made = {pid for pid in workspace.processes() if "--leash" in _command(pid)}
+    for pid in made:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: workspace.run(ask) == "reached /there None", "the way out is there again")
+    record = workspace.record
+    await allowing.driver.instances.remove(workspace.id)
+    assert not living_of(record)
+
+
+async def test_a_way_out_whose_keeper_has_been_killed_is_not_made_twice(allowing: World, port: int) -> None:
+    workspace = await allowing.start()
+    ask = f"curl -sS -m 20 --noproxy '' http://127.0.0.1:{port}/there 2>&1"
+    assert workspace.run(ask) == "reached /there None"
+    made = {pid for pid in workspace.processes() if "--leash" in _command(pid)}
+    os.kill(min(made), signal.SIGKILL)  # bubblewrap outside: what it has started goes on
+    for _ in range(3):
+        assert workspace.run(ask) == "reached /there None"
+    assert {pid for pid in workspace.processes() if "--leash" in _command(pid)} == made - {min(made)}
+
+
+def test_what_the_machine_has_lost_since_a_start_is_left_out(world: World) -> None:
+    """An upgrade of the machine may take away what it had when the way out was told what to show."""
+    bwrap = world.driver._machine.bwrap
+    assert bwrap is not None
+    words = arguments(bwrap, View([], {}, ["/usr/bin/true"], folder="/", etc={"gone": Path("/etc/gone")}), {}, 1)
+    shown = [
+        place for place, word in enumerate(words) if word.startswith("/etc/") and words[place + 1 : place + 2] == [word]
+    ]
+    assert shown
+    for place in shown:
+        words[place] = "/etc/gone"
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 async def test_without_a_network_there_is_no_way_out() -> None:

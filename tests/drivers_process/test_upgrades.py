@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -116,13 +117,17 @@ def lives(pid: int) -> bool:
         return False
 
 
+def way_out_plan(folder: Path, *told: str) -> dict[str, object]:
+    command = (*BARE, "/proc/self/fd/4", *told)
+    doze = {"listen": [str(folder / "outward")], "open": [str(folder / "egress.py")], "doze": True}
+    return {**plan(folder, *command), **doze}
+
+
 @contextmanager
 def dozing(folder: Path, *told: str) -> Iterator[int]:
     """The way out of a workspace that has never asked for one; its pid."""
-    command = (*BARE, "/proc/self/fd/4", *told)
-    doze = {"listen": [str(folder / "outward")], "open": [str(folder / "egress.py")], "doze": True}
     launcher = Launcher()
-    launcher.launch([{**plan(folder, *command), **doze}])
+    launcher.launch([way_out_plan(folder, *told)])
     launcher.close()
     pid = json.loads((folder / "process.json").read_text())["pid"]
     try:
@@ -277,30 +282,100 @@ def plan(folder: Path, *command: str, wait: bool = False) -> dict[str, object]:
 
 FORK_FAILS_ONCE = """
 import os, runpy, sys
+left = int(sys.argv[2])
 def fork():
-    os.fork = real
-    raise BlockingIOError(11, "Resource temporarily unavailable")
+    global left
+    left -= 1
+    if left == 0:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return real()
 real, os.fork = os.fork, fork
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
+FIRST, OF_WHAT_WAITS = 1, 3  # that of the launcher, that of its fork, and the one for the work
 
 
-def test_a_launcher_survives_a_fork_that_fails(scripts: Path) -> None:
+@contextmanager
+def launching(fails: int) -> Iterator[socket.socket]:
+    """The line to a launcher of which one fork fails."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command, env = [sys.executable, "-c", FORK_FAILS_ONCE, launch.__file__], {MARK: NO_MARK}
+    command, env = [sys.executable, "-c", FORK_FAILS_ONCE, launch.__file__, str(fails)], {MARK: NO_MARK}
     with ours, theirs, subprocess.Popen(command, stdin=theirs.fileno(), env=env) as server:
         theirs.close()
-        assert "temporarily unavailable" in asked(ours, plan(scripts, "/bin/true", wait=True))
-        assert asked(ours, plan(scripts, "/bin/true", wait=True)) == launch.DONE.decode()
-        ours.close()
+        try:
+            yield ours
+        finally:
+            ours.close()
         assert server.wait(20) == 0
 
 
-def asked(line: socket.socket, content: dict[str, object]) -> str:
+def test_a_launcher_survives_a_fork_that_fails(scripts: Path) -> None:
+    with launching(fails=FIRST) as line:
+        assert "temporarily unavailable" in asked(line, [plan(scripts, "/bin/true", wait=True)])
+        assert asked(line, [plan(scripts, "/bin/true", wait=True)]) == launch.DONE.decode()
+
+
+def test_a_way_out_survives_a_fork_that_fails(scripts: Path) -> None:
+    """The workspace has as many processes as it may have, for now."""
+    path = scripts / "outward"
+    with launching(fails=OF_WHAT_WAITS) as line:
+        assert asked(line, [way_out_plan(scripts)]) == launch.DONE.decode()
+    pid = json.loads((scripts / "process.json").read_text())["pid"]
+    with dialled(path):  # the leash
+        with dialled(path) as visitor:
+            assert visitor.recv(100) == b"", "it is not left waiting"
+        assert "temporarily unavailable" in (scripts / "log").read_text()
+        with dialled(path) as visitor:
+            visitor.sendall(b"CONNECT 127.0.0.1:9 HTTP/1.1\r\n\r\n")
+            assert visitor.recv(100).startswith(b"HTTP/1.1 403 Forbidden")
+        assert lives(pid)
+    eventually(lambda: not lives(pid), "it ends with its workspace")
+
+
+def test_a_way_out_that_always_fails_is_tried_at_a_slow_pace_and_ends_with_its_workspace(scripts: Path) -> None:
+    (scripts / "egress.py").write_text("print('tried', flush=True)\nraise SystemExit(1)\n")
+    path, log = scripts / "outward", scripts / "log"
+    with dozing(scripts) as pid:
+        with dialled(path):
+            began = time.monotonic()
+            while log.read_text().count("tried") < 3:
+                with dialled(path) as visitor:
+                    assert visitor.recv(100) == b""
+            assert time.monotonic() - began > 2 * 0.9 * launch.PAUSE_MILLISECONDS / 1000
+            assert log.read_text().count("way out") >= 2
+            assert lives(pid)
+        eventually(lambda: not lives(pid), "it ends with its workspace")
+
+
+STRANGE: list[object] = [
+    {"log": "x", "command": ["true"]},  # one plan and no list of them, as once
+    [["true"]],
+    [{"log": "x"}],
+    "true",
+    None,
+]
+
+
+@pytest.mark.parametrize("content", STRANGE)
+def test_a_plan_of_another_version_is_refused_clearly(scripts: Path, content: object) -> None:
+    with launching(fails=0) as line:
+        assert "another version of CodeHub" in asked(line, content)
+        assert asked(line, [plan(scripts, "/bin/true", wait=True)]) == launch.DONE.decode()
+
+
+@pytest.mark.parametrize("strange", [{"limits": ["CORE"]}, {"stage": 5}, {"mark": "m"}, {"command": None}, {"log": {}}])
+def test_a_plan_with_strange_contents_is_refused_clearly(scripts: Path, strange: dict[str, object]) -> None:
+    with launching(fails=0) as line:
+        said = asked(line, [{**plan(scripts, "/bin/true", wait=True), **strange}])
+        assert said not in ("", launch.DONE.decode())
+        assert asked(line, [plan(scripts, "/bin/true", wait=True)]) == launch.DONE.decode()
+
+
+def asked(line: socket.socket, content: object) -> str:
     """What becomes of it."""
     reading, writing = os.pipe()
     described = os.memfd_create("plan")
-    os.write(described, json.dumps([content]).encode())
+    os.write(described, json.dumps(content).encode())
     os.lseek(described, 0, os.SEEK_SET)
     socket.send_fds(line, [b"."], [described, writing])
     os.close(described)
@@ -310,22 +385,23 @@ def asked(line: socket.socket, content: dict[str, object]) -> str:
 
 
 def test_the_end_of_a_launcher_is_noticed_although_what_it_began_goes_on(scripts: Path) -> None:
+    others = launchers()  # of drivers that other tests have open
     launcher = Launcher()
     slow = scripts / "slow"
     slow.mkdir()
     waiting = threading.Thread(target=lambda: quietly(launcher, plan(slow, "/bin/sleep", "60", wait=True)))
     waiting.start()
     eventually((slow / "process.json").exists, "it runs")
-    (server,) = launchers()
+    (server,) = launchers() - others
     os.kill(server, 9)
-    eventually(lambda: launchers() == [], "it is gone")
+    eventually(lambda: launchers() == others, "it is gone")
     launcher.launch([plan(scripts, "/bin/true", wait=True)])
-    (anew,) = launchers()
+    (anew,) = launchers() - others
     assert anew != server
     os.kill(json.loads((slow / "process.json").read_text())["pid"], 9)
     waiting.join(20)
     launcher.close()
-    assert launchers() == []
+    assert launchers() == others
 
 
 def quietly(launcher: Launcher, content: dict[str, object]) -> None:
@@ -333,7 +409,7 @@ def quietly(launcher: Launcher, content: dict[str, object]) -> None:
         launcher.launch([content])
 
 
-def launchers() -> list[int]:
+def launchers() -> set[int]:
     """Living children of ours that launch, whichever thread has begun them; a dead one has no command line."""
     children = [word for each in Path("/proc/self/task").glob("*/children") for word in each.read_text().split()]
-    return [int(pid) for pid in children if launch.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return {int(pid) for pid in children if launch.__file__.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()}

@@ -6,17 +6,19 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from codehub.drivers.base import Backend
 from codehub.drivers.ide import AllowList
 from codehub.drivers.process.homes import Homes
-from codehub.drivers.process.instances import Instances
+from codehub.drivers.process.instances import Instances, remove_unnamed_sockets
 from codehub.drivers.process.jobs import Jobs, Urls
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.machine import Machine, Options
 from codehub.drivers.process.threads import Threads
 from codehub.drivers.process.volumes import Volumes
+from codehub.errors import Unreachable
 from codehub.model.workspace import ArchiveKey
 
 __all__ = ["Options", "ProcessDriver"]
@@ -42,7 +44,7 @@ class ProcessDriver:
         layout.prepare()
         machine = Machine(options, layout)
         machine.find_out()
-        threading.Thread(target=layout.empty_trash, name="empty trash", daemon=True).start()
+        threading.Thread(target=_tidy, args=(layout,), name="tidy", daemon=True).start()
         return cls(machine, allowed, ides, urls)
 
     @property
@@ -57,3 +59,10 @@ class ProcessDriver:
         """What runs goes on running."""
         self._threads.close()
         self._machine.close()
+
+
+def _tidy(layout: Layout) -> None:
+    """What earlier processes have left behind; nobody waits for it, and the next start tries again."""
+    layout.empty_trash()
+    with suppress(Unreachable):
+        remove_unnamed_sockets(layout)

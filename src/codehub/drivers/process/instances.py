@@ -15,7 +15,7 @@ from codehub.drivers.base import InstanceSpec, Resources
 from codehub.drivers.ide import AllowList
 from codehub.drivers.process import network
 from codehub.drivers.process.homes import Home, Homes
-from codehub.drivers.process.layout import Layout, new_token, parse_id, remove_tree, write_json
+from codehub.drivers.process.layout import Layout, is_token, new_token, parse_id, remove_tree, write_json
 from codehub.drivers.process.machine import INSIDE, Launch, Machine
 from codehub.drivers.process.notes import READY, RECORD, Notes
 from codehub.drivers.process.programs import Program, program_of
@@ -23,6 +23,7 @@ from codehub.drivers.process.readiness import answers
 from codehub.drivers.process.records import Record, tail, trim_log
 from codehub.drivers.process.sandbox import HOME, PATH, Bind, View
 from codehub.drivers.process.threads import Threads
+from codehub.drivers.process.tree import Tree
 from codehub.drivers.process.watch import changes
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import instance_name
@@ -247,6 +248,20 @@ class Instances:
         grave = self._layout.discard(self._layout.instance(workspace_id))
         if grave is not None:
             remove_tree(grave)
+
+
+def remove_unnamed_sockets(layout: Layout) -> None:
+    """Those that nobody can name any more: a power cut may leave a record empty.
+
+    A start makes its record before its sockets. So what was there before the records are read, and is named by none of
+    them, belongs to nobody who starts now; and whoever still runs carries the name as its mark.
+    """
+    found = [name for name in layout.list(layout.sockets) if is_token(name)]
+    records = [Record.read(layout.instances / name, RECORD) for name in layout.list(layout.instances)] if found else []
+    named = {record.mark for record in records if record is not None}
+    for name in found:
+        if name not in named and not Tree(mark=name, main=None, first=None).members():
+            remove_tree(layout.sockets_of(name))
 
 
 def is_used(layout: Layout, workspace_id: WorkspaceId) -> bool:

@@ -4,8 +4,8 @@ Whoever asks (launcher.py) holds the other end of standard input, and sends two 
 of one or more programs are read from, as JSON (a command line and an environment can be read by others; this cannot),
 and where to say what became of them. A fork does the rest. The program is not our child for long: it is forked off once
 more, in a session of its own, writes down who it is before it becomes the program, and takes nothing along but standard
-input, output, and from descriptor 3 on what the plan names. A plan may say that it dozes first: then it only waits,
-with the program's rights and descriptors, until there is work for it (`knocked`).
+input, output, and from descriptor 3 on what the plan names. A plan may say that it dozes: then what was forked off only
+waits, with the program's rights and descriptors, and starts the program when there is work for it (`tend`).
 
 As root it first makes a private view of the machine in which the few folders that the sandbox needs are under /tmp:
 so they may lie where the workspace's user could never reach them, such as below root's home.
@@ -24,13 +24,18 @@ from typing import Any, NoReturn
 
 CLONE_NEWNS = 0x00020000
 MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x80000, 0x2, 0x4
-PR_SET_NO_NEW_PRIVS = 38
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 STAGE = Path("/tmp")  # noqa: S108 - covered by a file system of our own, which nobody else sees
 BACKLOG = 128
 FREE_FROM = 100  # we are handed few descriptors, and open few
 DONE = b"done"
 LISTENER = 3
 LEASH_MILLISECONDS = 60_000
+PAUSE_MILLISECONDS = 1_000
+PLAN = frozenset(
+    ("cgroups", "command", "dialler", "doze", "environment", "folder", "info", "input", "limits", "listen", "log",
+     "mark", "open", "record", "sandboxed", "stage", "user", "wait")
+)  # fmt: skip
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.getenv.restype = ctypes.c_void_p
@@ -114,23 +119,86 @@ def wear(name: str, mark: str) -> None:
     ctypes.memmove(place, mark.encode(), len(mark))
 
 
-def knocked() -> int | None:
-    """Wait for work: who connects first holds the leash, the next one is work. The leash's number.
-
-    None: it was let go, or nobody took it, so there is nobody left to wait for.
-    """
+def leashed() -> int | None:
+    """Who connects first holds the leash; its number. None: nobody took it."""
     listener = socket.socket(fileno=LISTENER)
+    try:
+        return listener.accept()[0].detach() if is_ready(LISTENER, LEASH_MILLISECONDS) else None
+    finally:
+        listener.detach()
+
+
+def is_ready(descriptor: int, milliseconds: int) -> bool:
     waiting = select.poll()
-    waiting.register(LISTENER, select.POLLIN)
-    if not waiting.poll(LEASH_MILLISECONDS):
-        return None
-    leash = listener.accept()[0].detach()
-    waiting.register(leash, select.POLLIN)
-    if any(number == leash for number, _ in waiting.poll()):
-        return None
-    listener.detach()
-    os.set_inheritable(leash, True)
-    return leash
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(milliseconds))
+
+
+def knocked(leash: int) -> bool:
+    """Wait for work. False: the leash was let go, so there is nobody left to wait for."""
+    waiting = select.poll()
+    for number in (LISTENER, leash):
+        waiting.register(number, select.POLLIN)
+    return all(number != leash for number, _ in waiting.poll())
+
+
+def tend(command: list[str], environment: dict[str, str], info: int | None) -> None:
+    """Start the program when there is work for it, and again should it end before the leash is let go.
+
+    What fails now (too many processes, no memory, a machine that is just being upgraded) may work later, so whoever
+    waits stays. Those who knocked in vain are sent away after a pause: they may try again, and we never do so faster.
+    """
+    leash = leashed()
+    if leash is None:
+        return
+    # If bubblewrap is killed what it has started goes on, and comes to us: then the program has not ended.
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    while knocked(leash):
+        how = attempt([*command, "--leash", str(leash)], environment, leash, info)
+        if is_ready(leash, PAUSE_MILLISECONDS):
+            return
+        os.write(2, f"The way out has ended ({how}); the next connection makes it again.\n".encode())
+        send_away()
+
+
+def attempt(command: list[str], environment: dict[str, str], leash: int, info: int | None) -> str:
+    """Run it to its end; how it ended. It wears our mark from the first moment on, as a fork of ours."""
+    try:
+        pid = os.fork()
+    except OSError as error:  # too many processes, for now
+        return str(error)
+    if pid == 0:
+        try:
+            if info is not None:  # what an earlier attempt wrote there
+                os.ftruncate(info, 0)
+                os.lseek(info, 0, os.SEEK_SET)
+            os.set_inheritable(leash, True)
+            os.execve(command[0], command, environment)  # noqa: S606 - no shell is the point
+        except OSError as error:
+            os.write(2, f"{error}\n".encode())
+        finally:
+            os._exit(126)
+    how = ""
+    while True:
+        try:
+            ended, status = os.waitpid(-1, 0)
+        except ChildProcessError:  # nothing of it is left
+            return how
+        if ended == pid:
+            how = f"status {os.waitstatus_to_exitcode(status)}"
+
+
+def send_away() -> None:
+    """Whoever waits for an answer now."""
+    listener = socket.socket(fileno=LISTENER)
+    listener.setblocking(False)
+    try:
+        for _ in range(BACKLOG):
+            listener.accept()[0].close()
+    except OSError:  # nobody is left, or (too many open files) nobody can be sent away now
+        pass
+    finally:
+        listener.detach()
 
 
 def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
@@ -163,14 +231,25 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         command = plan["command"]
         if plan["doze"]:
             os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
-            leash = knocked()
-            if leash is None:
-                os._exit(0)
-            command = [*command, "--leash", str(leash)]
+            tend(command, plan["environment"], len(wanted) - 1 if plan["info"] is not None else None)
+            os._exit(0)
         os.execve(command[0], command, plan["environment"])  # noqa: S606 - no shell is the point
-    except (OSError, Failed, ValueError) as error:
-        os.write(report, str(error).encode())
+    except Exception as error:  # noqa: BLE001 - whatever it is, this process must not go on as the one it was forked from
+        os.write(report, said_of(error))
     os._exit(126)
+
+
+def said_of(error: Exception) -> bytes:
+    """In one line, and never none."""
+    expected = isinstance(error, OSError | Failed | ValueError)
+    return (str(error) if expected and str(error) else repr(error)).encode()
+
+
+def understood(content: object) -> list[dict[str, Any]]:
+    """Whoever asks may be of another version: its files, and we with them, were replaced while it ran."""
+    if not isinstance(content, list) or not all(isinstance(plan, dict) and plan.keys() >= PLAN for plan in content):
+        raise Failed("this plan is of another version of CodeHub; start the coordinator anew")
+    return content
 
 
 def start(plan: dict[str, Any]) -> bytes:
@@ -203,13 +282,13 @@ def answer(plans: int, report: int) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # so that whoever asks notices the launcher's end, not ours
         os.set_inheritable(report, False)
         with open(plans, "rb") as file:
-            content = json.load(file)
+            content = understood(json.load(file))
         for plan in content:
             said = start(plan)
             if said != DONE:
                 break
-    except (OSError, Failed, ValueError, KeyError) as error:
-        said = str(error).encode()
+    except Exception as error:  # noqa: BLE001 - whoever asks is told, whatever it is
+        said = said_of(error)
     os.write(report, said)
     os._exit(0)
 

@@ -139,6 +139,11 @@ def new_token() -> str:
     return secrets.token_hex(_TOKEN_BYTES)
 
 
+def is_token(name: str) -> bool:
+    """Whether it has the form of one."""
+    return len(name) == TOKEN_LENGTH and set(name) <= set("0123456789abcdef")
+
+
 def parse_id(name: str, prefix: str, suffix: str = "") -> UUID | None:
     """The id in a name of exactly our form; None for anything else, which is not ours."""
     if not (name.startswith(prefix) and name.endswith(suffix)):

@@ -65,7 +65,7 @@ class Launch:
     resources: Resources = UNLIMITED
     listen: Sequence[Path] = ()  # unix sockets, inherited as descriptors 3, 4, …
     open: Sequence[Path] = ()  # files, inherited as the descriptors after those
-    doze: bool = False  # only wait until somebody needs it; see launch.knocked
+    doze: bool = False  # only wait until somebody needs it; see launch.tend
     input: str | None = None
     cgroup: str | None = None
     wait: bool = False

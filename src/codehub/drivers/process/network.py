@@ -4,8 +4,8 @@ A workspace always has a network namespace of its own (unless the setting says `
 loopback. With `internet` a second, smaller sandbox stands beside it: it has the machine's network and no files, and
 runs an HTTP proxy that dials public addresses only (inside/egress.py). The two share one unix socket; inside the
 workspace a port on its loopback leads there (inside/beside.py), and HTTP_PROXY and its like name that port. Before the
-first connection neither is more than a process that waits: the second sandbox is made then (launch.py, `knocked`), and
-most workspaces never make one.
+first connection neither is more than a process that waits: the second sandbox is made then (launch.py, `tend`), and
+most workspaces never make one. If it cannot be made, or ends, the next connection makes it again.
 
 The other way round, a visitor reaches a port of the workspace's loopback over a unix socket that is called `ports` and
 lies beside the one of the IDE (inside/carry.py). There is none where the loopback is this machine's: without a sandbox

@@ -2,7 +2,7 @@
 
 A tick looks at all of them, many times while many start: reading three files of each would cost more than starting
 them. What stands in a folder is written once, under its name by a rename or by making the file, and either changes the
-folder's time; a folder that has changed just now is read again next time, as the clock of files is coarse.
+folder's time; a folder that has changed in the last seconds is read again, as the clock of files may be coarse.
 """
 
 import time
@@ -18,7 +18,7 @@ from codehub.model.workspace import WorkspaceId
 
 RECORD = "instance.json"
 READY = "ready"
-_SETTLED_NANOSECONDS = 100_000_000
+_SETTLED_NANOSECONDS = 3_000_000_000  # some file systems count in whole seconds, or two
 
 _Key = tuple[int, int]
 
@@ -54,7 +54,7 @@ class Notes:
             was, note = known.get(name, (None, None))
             if was != key:
                 note = _read(folder)
-            if abs(time.time_ns() - key[1]) > _SETTLED_NANOSECONDS:
+            if time.time_ns() - key[1] > _SETTLED_NANOSECONDS:  # never, if its clock is ahead of ours
                 self._known[name] = (key, note)
             if note is not None:
                 yield note

@@ -84,7 +84,7 @@ def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int) ->
     words += ["--cap-drop", "ALL", "--new-session", "--clearenv", "--info-fd", str(info)]
     words += system_words()
     for name, path in view.etc.items():
-        words += ["--ro-bind", sources.get(path, str(path)), f"/etc/{name}"]
+        words += ["--ro-bind-try", sources.get(path, str(path)), f"/etc/{name}"]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - inside the sandbox
     words += ["--perms", "1777", "--size", str(view.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
@@ -98,7 +98,10 @@ def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int) ->
 
 
 def system_words() -> list[str]:
-    """The system's own folders, as this machine has them; looked at once for all that start within a moment."""
+    """The system's own folders, as this machine has them; looked at once for all that start within a moment.
+
+    A way out is made long after: what the machine has lost by then (an upgrade) is left out, not a reason to fail.
+    """
     return _system_words(int(time.monotonic() / _MOMENT_SECONDS))
 
 
@@ -110,14 +113,14 @@ def _system_words(_moment: int) -> list[str]:
         if path.is_symlink():
             words += ["--symlink", str(path.readlink()), name]
         elif path.is_dir():
-            words += ["--ro-bind", name, name]
+            words += ["--ro-bind-try", name, name]
     words += ["--perms", "0755", "--dir", "/etc"]
     for name in _ETC:
         path = Path(name)
         if path.is_symlink():
             words += ["--symlink", str(path.readlink()), name]
         elif path.exists():
-            words += ["--ro-bind", name, name]
+            words += ["--ro-bind-try", name, name]
     return words
 
 
