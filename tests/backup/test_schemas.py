@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 from psycopg.conninfo import make_conninfo
 
 from codehub.backup import programs
@@ -152,6 +153,11 @@ async def test_a_manifest_that_makes_no_sense_is_damage(
         ("CREATE TABLE invoices (total integer)", "invoices"),
         ("CREATE VIEW report AS SELECT name FROM workspaces", "report"),
         ("CREATE MATERIALIZED VIEW report AS SELECT name FROM workspaces", "report"),
+        ("CREATE FUNCTION of_others() RETURNS integer LANGUAGE sql RETURN 1", r"routine of_others\(\)"),
+        ("CREATE FUNCTION workspaces_touch(integer) RETURNS integer LANGUAGE sql RETURN 1", "routine workspaces_touch"),
+        ("CREATE TYPE colour AS ENUM ('red')", "type colour"),
+        ("CREATE DOMAIN colour AS text", "type colour"),
+        ("CREATE SEQUENCE invoice_numbers", "sequence invoice_numbers"),
         ("UPDATE alembic_version SET version_num = 'a1b2c3d4'", "alembic_version, "),
         ("DELETE FROM alembic_version", "alembic_version, "),
         (f"{CONTRACTED}; CREATE TABLE invoices (total integer)", "invoices"),
@@ -198,6 +204,17 @@ async def test_every_table_of_ours_is_known_and_marked(database: str) -> None:
         "a new table belongs there, or its backups cannot be restored over"
     )
     assert {mark for _, mark in found} == {MARK}
+
+
+async def test_every_routine_and_type_of_any_version_is_known(empty_database: str) -> None:
+    found = set()
+    for revision in reversed(list(ScriptDirectory(str(migrate.MIGRATIONS)).walk_revisions())):
+        migrate.upgrade(empty_database, revision.revision)
+        with psycopg.connect(empty_database) as conn:
+            there = conn.execute(backups._BESIDE, {"mark": MARK}).fetchall()
+        assert all(is_marked for _, is_marked in there)
+        found |= {name for name, _ in there}
+    assert found == backups.OURS_BESIDE, "a new one belongs there, as a new table does"
 
 
 async def test_another_schema_than_public(database: str, second: str, path: Path, tmp_path: Path) -> None:

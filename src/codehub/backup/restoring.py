@@ -70,7 +70,7 @@ def _check_free(found: Contents, manifest: Manifest, *, force: bool) -> None:
     if found.strange:
         names = ", ".join(found.strange[:_MOST_NAMES]) + (", …" if len(found.strange) > _MOST_NAMES else "")
         raise StartError(
-            f"The database holds tables that are not CodeHub's: {names}.", "Make a database of its own for CodeHub."
+            f"The database holds what is not CodeHub's: {names}.", "Make a database of its own for CodeHub."
         )
     if found.namespace != manifest.namespace:
         raise StartError(

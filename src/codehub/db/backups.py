@@ -37,6 +37,17 @@ OURS = frozenset(
         *("workspaces", "workspace_history", "leadership", "gc_runs", "samples", "accepted_losses"),
     }
 )
+# And every routine and type, by the kind that `_BESIDE` gives it. Of sequences it has only its tables' own.
+OURS_BESIDE = frozenset(
+    {
+        *("routine workspaces_touch()", "routine workspaces_notify()", "routine gc_runs_notify()"),
+        *("type user_role", "type token_scope", "type audit_actor", "type workspace_state", "type workspace_operation"),
+        *("type instance_backend", "type storage_backend"),
+        # M1's
+        *("type instance_backend_enum", "type storage_backend_enum", "type observed_status_enum"),
+        *("type health_status_enum", "type desired_state_enum", "type operation_enum"),
+    }
+)
 
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname
@@ -48,6 +59,25 @@ WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v
       AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
                       AND deptype = 'e')
 ORDER BY relname
+"""
+# What a restore would drop, too: routines, types and sequences, but for an extension's and what belongs to a table.
+_BESIDE = """
+SELECT format('routine %%s(%%s)', proname, pg_get_function_identity_arguments(oid)),
+       obj_description(oid, 'pg_proc') IS NOT DISTINCT FROM %(mark)s
+FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid
+                      AND deptype = 'e')
+UNION ALL
+SELECT format('type %%s', typname), obj_description(oid, 'pg_type') IS NOT DISTINCT FROM %(mark)s
+FROM pg_type WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd')
+      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass AND objid = pg_type.oid
+                      AND deptype = 'e')
+UNION ALL
+SELECT format('sequence %%s', relname), obj_description(oid, 'pg_class') IS NOT DISTINCT FROM %(mark)s
+FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'S'
+      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                      AND deptype IN ('e', 'i', 'a'))
+ORDER BY 1
 """
 _ADOPT = """
 UPDATE workspaces SET archive_key = %s
@@ -77,7 +107,7 @@ class Contents:
     server_version: int
     namespace: str
     pid: int
-    strange: Sequence[str]  # tables and views that are not CodeHub's
+    strange: Sequence[str]  # what is there and not CodeHub's
     users: int = 0
     workspaces: int = 0
     epoch: int = 0
@@ -109,7 +139,8 @@ async def nobody_leading(database_url: str) -> AsyncIterator[Contents]:
         if namespace is None:
             raise StartError("The database has no schema to restore into.", "Create the schema public in it.")
         there = dict(await (await conn.execute(_THERE, [MARK])).fetchall())
-        found = Contents(version, namespace, pid, await _strange(conn, there))
+        strange = [*await _strange(conn, there), *await _strange_beside(conn)]
+        found = Contents(version, namespace, pid, strange)
         if not found.strange:
             users, workspaces = [
                 await _count(conn, table) if table in there else 0 for table in ("users", "workspaces")
@@ -128,6 +159,11 @@ async def _strange(conn: Connection, there: Mapping[str, bool]) -> Sequence[str]
         return list(there)
     (version,) = await _row(conn, SQL("SELECT max(version_num) FROM alembic_version"))
     return [] if _REVISION.fullmatch(version or "") else list(there)
+
+
+async def _strange_beside(conn: Connection) -> Sequence[str]:
+    there = await (await conn.execute(_BESIDE, {"mark": MARK})).fetchall()
+    return [name for name, is_marked in there if name not in OURS_BESIDE and not is_marked]
 
 
 async def known(database_url: str) -> Sequence[KnownWorkspace]:
