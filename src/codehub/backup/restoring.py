@@ -103,6 +103,7 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
         asyncio.create_task(programs.finished(source, "pg_restore")),
     ]
     giving = asyncio.create_task(_give(dump, manifest.dump_bytes, source))
+    is_told = False
     try:
         await _tell(target, backups.script_before(before).encode())
         await _pass_on(source, target, is_old=before.server_version < _KNOWS_TRANSACTION_TIMEOUT)
@@ -110,6 +111,7 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
         await ends[1]
         after = backups.script_after(manifest.namespace, manifest.counts, before)
         await _tell(target, f"{after}\nCOMMIT;\n".encode())
+        is_told = True
     except (BrokenPipeError, ConnectionResetError):
         pass  # one of them has ended, and says why
     except BaseException:
@@ -125,6 +127,8 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
     for result in done[:2]:
         if isinstance(result, BaseException):
             raise result
+    if not is_told:
+        raise StartError("pg_restore ended before it had read the whole backup. Nothing was changed.")
 
 
 async def _silence(source: asyncio.subprocess.Process) -> None:

@@ -115,7 +115,7 @@ class Settings(BaseModel):
 SECRETS_DIR = "CODEHUB_SECRETS_DIR"
 
 # Read by the test suite, and by commands that speak to a server (cli/connecting.py).
-_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_TEST_", "CODEHUB_URL", "CODEHUB_TOKEN", "CODEHUB_PASSWORD")
+_OTHER_NAMES = ("CODEHUB_REQUIRE", "CODEHUB_LAB_", "CODEHUB_TEST_", "CODEHUB_URL", "CODEHUB_TOKEN", "CODEHUB_PASSWORD")
 
 
 def group_types() -> dict[str, type[Group]]:

@@ -157,7 +157,7 @@ def tend(command: list[str], environment: dict[str, str], info: int | None) -> N
         how = attempt([*command, "--leash", str(leash)], environment, leash, info)
         if is_ready(leash, PAUSE_MILLISECONDS):
             return
-        os.write(2, f"The way out has ended ({how}); the next connection makes it again.\n".encode())
+        tell(2, f"The way out has ended ({how}); the next connection makes it again.\n".encode())
         send_away()
 
 
@@ -235,8 +235,16 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
             os._exit(0)
         os.execve(command[0], command, plan["environment"])  # noqa: S606 - no shell is the point
     except Exception as error:  # noqa: BLE001 - whatever it is, this process must not go on as the one it was forked from
-        os.write(report, said_of(error))
+        tell(report, said_of(error))
     os._exit(126)
+
+
+def tell(where: int, words: bytes) -> None:
+    """Whoever cannot be told, as on a full disk, is no reason to fail."""
+    try:  # noqa: SIM105 - contextlib is not there yet, and takes its time
+        os.write(where, words)
+    except OSError:
+        pass
 
 
 def said_of(error: Exception) -> bytes:
