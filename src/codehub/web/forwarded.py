@@ -34,7 +34,7 @@ def is_trusted(peer: str | None, trusted: Networks) -> bool:
 
 def is_here(client: str | None) -> bool:
     """Whether an address, as we write it, is this machine's own."""
-    return bool(client) and ip_address(client).is_loopback
+    return client is not None and client != "" and ip_address(client).is_loopback
 
 
 def client_of(peer: str | None, fields: Iterable[tuple[bytes, bytes]], trusted: Networks) -> str | None:
