@@ -18,7 +18,7 @@ from codehub.db.pool import Connection, Pool, Role, connection, open_pool
 from codehub.drivers.base import Resources
 from codehub.drivers.memory import MemoryWorld
 from codehub.model.failure import Rules
-from codehub.model.workspace import Desired, InstanceBackend, OpId, UserId, Workspace, WorkspaceId
+from codehub.model.workspace import Desired, InstanceBackend, Operation, OpId, Phase, UserId, Workspace, WorkspaceId
 from tests.db.support import add_workspace
 from tests.db.wishing import set_desired
 
@@ -124,6 +124,22 @@ async def rest(controller: Controller) -> None:
     async with asyncio.timeout(10):
         while controller.errands:  # noqa: ASYNC110 - they end by themselves
             await asyncio.sleep(0)
+
+
+def is_at(phase: Phase) -> Callable[[Workspace], bool]:
+    return lambda row: row.status.phase is phase and row.status.operation is Operation.NONE
+
+
+async def running(site: Installation, controller: Controller, **columns: object) -> WorkspaceId:
+    it = await site.add(**columns)
+    await site.ticked_until(controller, it, is_at(Phase.RUNNING))
+    return it
+
+
+async def ticks(controller: Controller, number: int) -> None:
+    for _ in range(number):
+        await controller.tick()
+        await rest(controller)
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """The controller on a real database: the life of a workspace, and what happens when its surroundings misbehave."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from uuid import UUID, uuid4
 
 import pytest
@@ -22,38 +22,9 @@ from codehub.model.workspace import (
     Workspace,
     WorkspaceId,
 )
-from tests.coordinator.installation import Installation, installation, rest
+from tests.coordinator.installation import Installation, is_at, rest, running, ticks
 
 RARE_SWEEP = Pace(sweep_rate=0.001)
-
-
-@pytest.fixture
-async def site(database: str) -> AsyncIterator[Installation]:
-    async with installation(database) as site:
-        yield site
-
-
-def is_at(phase: Phase) -> Callable[[Workspace], bool]:
-    return lambda row: row.status.phase is phase and row.status.operation is Operation.NONE
-
-
-async def running(site: Installation, controller: Controller, **columns: object) -> WorkspaceId:
-    it = await site.add(**columns)
-    await site.ticked_until(controller, it, is_at(Phase.RUNNING))
-    return it
-
-
-async def six_that_lost_their_homes(site: Installation, controller: Controller) -> list[WorkspaceId]:
-    them = [await running(site, controller) for _ in range(6)]
-    for it in them:
-        site.world.lose_volume(it)
-    return them
-
-
-async def ticks(controller: Controller, number: int) -> None:
-    for _ in range(number):
-        await controller.tick()
-        await rest(controller)
 
 
 async def ticked_until_it_strikes(controller: Controller, fault: Fault) -> None:
@@ -193,84 +164,6 @@ async def _until_archived(site: Installation, controller: Controller, it: Worksp
         while not is_at(Phase.ARCHIVED)(await site.row(it)):
             await ticks(controller, 1)
             await asyncio.sleep(0.05)
-
-
-async def test_a_volume_that_a_listing_lacks_is_looked_at_before_it_is_lost(site: Installation) -> None:
-    async with site.controller() as controller:
-        it = await running(site, controller)
-        before = await site.row(it)
-        hidden = site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it)
-        await ticks(controller, 5)
-        assert (await site.row(it)).status == before.status
-        hidden.end()
-        site.world.lose_volume(it)
-        row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
-        assert row.status.error_reason is ErrorReason.DATA_LOST
-
-
-async def test_many_missing_volumes_are_an_outage(site: Installation) -> None:
-    async with site.controller() as controller:
-        them = await six_that_lost_their_homes(site, controller)
-        await ticks(controller, 8)
-        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
-        assert "codehub accept-losses process" in controller.outages["process"]
-
-
-async def test_many_missing_volumes_are_lost_when_an_administrator_says_so(site: Installation) -> None:
-    async with site.controller() as controller:
-        them = [await running(site, controller) for _ in range(6)]
-        for it in them[1:]:
-            site.world.lose_volume(it)
-        hidden = site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=them[0])
-        await ticks(controller, 4)
-        await site.accept_losses(InstanceBackend.DOCKER)
-        await ticks(controller, 4)
-        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}  # that was another backend
-        await site.accept_losses(InstanceBackend.PROCESS)
-        for it in them[1:]:
-            row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
-            assert row.status.error_reason is ErrorReason.DATA_LOST
-        assert (await site.row(them[0])).status.phase is Phase.RUNNING  # looked at directly, it is there
-        await site.ticked_until(controller, them[0], lambda _: not controller.outages)
-        hidden.end()
-
-
-async def test_an_administrators_word_on_losses_is_about_those_that_were_missing_then(site: Installation) -> None:
-    await site.accept_losses(InstanceBackend.PROCESS)  # nothing is missing yet
-    async with site.controller() as controller:
-        them = [await running(site, controller) for _ in range(10)]
-        for it in them[:5]:
-            site.world.lose_volume(it)
-        await ticks(controller, 8)
-        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
-        await site.accept_losses(InstanceBackend.PROCESS)
-        for it in them[5:]:
-            site.world.lose_volume(it)
-        for it in them[:5]:
-            await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
-        await ticks(controller, 8)
-        assert {(await site.row(it)).status.phase for it in them[5:]} == {Phase.RUNNING}
-
-
-async def test_an_administrators_word_on_losses_is_read_for_an_hour(site: Installation) -> None:
-    async with site.controller() as controller:
-        them = await six_that_lost_their_homes(site, controller)
-        await ticks(controller, 4)
-        await site.accept_losses(InstanceBackend.PROCESS)
-        await site.owner.execute("UPDATE accepted_losses SET accepted_at = accepted_at - interval '61 minutes'")
-        await ticks(controller, 8)
-        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
-
-
-async def test_homes_that_are_back_end_the_outage(site: Installation) -> None:
-    async with site.controller() as controller:
-        them = [await running(site, controller) for _ in range(6)]
-        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
-        await ticks(controller, 4)
-        assert controller.outages
-        for each in hidden:
-            each.end()
-        await site.ticked_until(controller, them[0], lambda _: not controller.outages)
 
 
 async def test_a_slow_start_holds_nobody_up_and_is_made_once(site: Installation) -> None:

@@ -10,8 +10,7 @@ from codehub.coordinator.measures import Deeds, StandingCollector
 from codehub.drivers.memory import Misbehaviour
 from codehub.model.failure import Rules
 from codehub.model.workspace import Operation, Phase
-from tests.coordinator.installation import Installation, installation
-from tests.coordinator.test_controller import is_at
+from tests.coordinator.installation import Installation, installation, is_at
 
 
 @pytest.fixture

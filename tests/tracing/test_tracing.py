@@ -12,8 +12,7 @@ from codehub.errors import SettingsError
 from codehub.model.workspace import Desired, Phase
 from codehub.tracing.otlp import MOST, Exporter, exporting
 from codehub.tracing.spans import Span
-from tests.coordinator.installation import Installation, installation
-from tests.coordinator.test_controller import is_at
+from tests.coordinator.installation import Installation, installation, is_at
 from tests.tracing.collector import Collector, attributes, collecting
 
 

@@ -1,0 +1,91 @@
+"""Homes that are missing: looked at one by one, an outage when many are, lost when an administrator says so."""
+
+from codehub.coordinator.controller import Controller
+from codehub.drivers.memory import Misbehaviour
+from codehub.model.workspace import ErrorReason, InstanceBackend, Phase, WorkspaceId
+from tests.coordinator.installation import Installation, running, ticks
+
+
+async def six_that_lost_their_homes(site: Installation, controller: Controller) -> list[WorkspaceId]:
+    them = [await running(site, controller) for _ in range(6)]
+    for it in them:
+        site.world.lose_volume(it)
+    return them
+
+
+async def test_a_volume_that_a_listing_lacks_is_looked_at_before_it_is_lost(site: Installation) -> None:
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        before = await site.row(it)
+        hidden = site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it)
+        await ticks(controller, 5)
+        assert (await site.row(it)).status == before.status
+        hidden.end()
+        site.world.lose_volume(it)
+        row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+        assert row.status.error_reason is ErrorReason.DATA_LOST
+
+
+async def test_many_missing_volumes_are_an_outage(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = await six_that_lost_their_homes(site, controller)
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+        assert "codehub accept-losses process" in controller.outages["process"]
+
+
+async def test_many_missing_volumes_are_lost_when_an_administrator_says_so(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(6)]
+        for it in them[1:]:
+            site.world.lose_volume(it)
+        hidden = site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=them[0])
+        await ticks(controller, 4)
+        await site.accept_losses(InstanceBackend.DOCKER)
+        await ticks(controller, 4)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}  # that was another backend
+        await site.accept_losses(InstanceBackend.PROCESS)
+        for it in them[1:]:
+            row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+            assert row.status.error_reason is ErrorReason.DATA_LOST
+        assert (await site.row(them[0])).status.phase is Phase.RUNNING  # looked at directly, it is there
+        await site.ticked_until(controller, them[0], lambda _: not controller.outages)
+        hidden.end()
+
+
+async def test_an_administrators_word_on_losses_is_about_those_that_were_missing_then(site: Installation) -> None:
+    await site.accept_losses(InstanceBackend.PROCESS)  # nothing is missing yet
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(10)]
+        for it in them[:5]:
+            site.world.lose_volume(it)
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+        await site.accept_losses(InstanceBackend.PROCESS)
+        for it in them[5:]:
+            site.world.lose_volume(it)
+        for it in them[:5]:
+            await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them[5:]} == {Phase.RUNNING}
+
+
+async def test_an_administrators_word_on_losses_is_read_for_an_hour(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = await six_that_lost_their_homes(site, controller)
+        await ticks(controller, 4)
+        await site.accept_losses(InstanceBackend.PROCESS)
+        await site.owner.execute("UPDATE accepted_losses SET accepted_at = accepted_at - interval '61 minutes'")
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+
+
+async def test_homes_that_are_back_end_the_outage(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(6)]
+        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
+        await ticks(controller, 4)
+        assert controller.outages
+        for each in hidden:
+            each.end()
+        await site.ticked_until(controller, them[0], lambda _: not controller.outages)
