@@ -328,12 +328,12 @@ async def test_an_answer_is_good_for_as_long_as_it_is_trusted(
         before = time.monotonic()
         route = await scene.goes_in(asked)
         assert before + 30 <= route.good_until <= time.monotonic() + 30
-        scene.gate.failed(route, asked)  # it cannot be reached: something may have changed
+        scene.gate.failed([route], asked)  # it cannot be reached: something may have changed
         assert route.good_until < before
         assert await scene.goes_in(asked) is route
         await eventually_async(lambda: _true(route.good_until > before), "confirmed anew")
         await owner.execute("DELETE FROM sessions")
-        scene.gate.failed(route, asked)
+        scene.gate.failed([route], asked)
         assert await scene.is_sent_to_the_api(asked)
         assert route.good_until < before
 
@@ -420,9 +420,9 @@ async def test_what_cannot_be_reached_goes_to_the_api_with_a_mark(scene: Scene, 
     workspace = await scene.running(ada)
     asked = request(f"/w/{workspace}/", await session_headers(scene.pool, ada))
     route = await scene.goes_in(asked)
-    answer = scene.gate.failed(route, asked)
+    answer = scene.gate.failed([route], asked)
     assert answer.headers == ((b"x-codehub-unreachable", b"1"),)  # type: ignore[union-attr]
-    assert isinstance(scene.gate.failed(answer, asked), Refusal)  # type: ignore[arg-type]
+    assert isinstance(scene.gate.failed([route, answer], asked), Refusal)  # type: ignore[list-item]
 
 
 async def _true(condition: bool) -> bool:

@@ -1,10 +1,15 @@
-"""`.ci/run` ends with everything that it began: shown on a tree whose programs are stand-ins."""
+"""`.ci/run` ends with everything that it began, and `make test` gives what fails one more chance, where tests failed.
+
+Shown with programs that are stand-ins.
+"""
 
 import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from tests.support import eventually
 
@@ -60,3 +65,25 @@ def test_told_to_stop_it_leaves_no_process_and_then_takes_its_cluster_down(tmp_p
     finally:
         for pid in filter(lives, pids):
             os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("codes", "args", "ends", "runs"),
+    [
+        pytest.param("0", "", True, 1, id="all passed"),
+        pytest.param("1 0", "", True, 2, id="failed beside the others only"),
+        pytest.param("1 1", "", False, 2, id="failed"),
+        pytest.param("1 5", "", False, 2, id="what failed is not found again"),
+        pytest.param("2", "", False, 1, id="broken off"),
+        pytest.param("1 0", "tests/lab", False, 1, id="some tests, by somebody who looks on"),
+    ],
+)
+def test_what_fails_is_run_once_more(codes: str, args: str, ends: bool, runs: int, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    program(tmp_path / "pytest", f'echo "$*" >>{said}; set -- {codes}; shift $(($(wc -l <{said}) - 1)); exit $1')
+    make = ["make", "--silent", "test", f"BIN={tmp_path}", f"ARGS={args}"]
+    done = subprocess.run(make, cwd=RUN.parents[1], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode == 0) == ends, done.stderr
+    calls = said.read_text().splitlines()
+    assert len(calls) == runs
+    assert ["--last-failed" in each for each in calls] == [False, True][:runs]

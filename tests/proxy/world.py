@@ -4,7 +4,7 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -96,9 +96,9 @@ class Upstream:
     """Where requests end up: one thread per connection, which does what the test says."""
 
     handler: Handler
+    listener: socket.socket
     connections: list[Peer] = field(default_factory=list)
     failures: list[BaseException] = field(default_factory=list)
-    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0), backlog=512))
 
     @property
     def address(self) -> str:
@@ -125,8 +125,8 @@ class Upstream:
 
 
 @contextmanager
-def upstream(handler: Handler) -> Iterator[Upstream]:
-    made = Upstream(handler)
+def upstream(handler: Handler, port: int = 0) -> Iterator[Upstream]:
+    made = Upstream(handler, listener=socket.create_server(("127.0.0.1", port), backlog=512))
     threading.Thread(target=made.accept, daemon=True).start()
     try:
         yield made
@@ -151,7 +151,7 @@ class PlainGate:
         self.requests.append(request)
         return self.choose(request) if self.choose else self.only
 
-    def failed(self, _route: Route, _request: Request) -> Decision | Awaitable[Decision]:
+    def failed(self, _tried: Sequence[Route], _request: Request) -> Decision | Awaitable[Decision]:
         return self.after_failure
 
 

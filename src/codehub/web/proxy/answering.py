@@ -216,7 +216,7 @@ class Answering(Connection, Visitor):
             return
         self._was_lost = self._was_lost or is_for_the_next
         # Asked anew: on a route that somebody was shown out of meanwhile, nobody would end this.
-        asked = self._engine.gate.failed(route, self.request) if is_for_the_next else self._ask()
+        asked = self._engine.gate.failed([route], self.request) if is_for_the_next else self._ask()
         self._leave_route()
         self._state = DECIDING
         self._task = self._engine.loop.create_task(self._reach(asked))

@@ -23,11 +23,12 @@ FAILED = Refusal(500, "internal_server_error", "Something went wrong here; the l
 def answer_bytes(refusal: Refusal, *, close: bool, with_body: bool = True) -> bytes:
     body = json.dumps(error_body(refusal.code, refusal.message)).encode() + b"\n"
     phrase = HTTPStatus(refusal.status).phrase.encode()
-    return b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b%b\r\n%b" % (
+    return b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n%b%b%b\r\n%b" % (
         refusal.status,
         phrase,
         len(body),
         _SECURITY,
+        b"retry-after: 1\r\n" if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE else b"",
         b"connection: close\r\n" if close else b"",
         body if with_body else b"",
     )

@@ -29,9 +29,14 @@ class Backends:
         turns = [routes[(self._turn + each) % len(routes)] for each in range(len(routes))]
         return next((each for each in turns if self._out_until[each.address] <= now), turns[0])
 
-    def failed(self, route: Route) -> Decision:
-        """Another one that is not known to be out, else a refusal: so this ends."""
-        now = time.monotonic()
-        self._out_until[route.address] = now + _OUT_SECONDS
-        routes = self._marked if route.headers else self._routes
-        return next((each for each in routes if self._out_until[each.address] <= now), _REFUSAL)
+    def failed(self, tried: Sequence[Route]) -> Decision:
+        """One that this request has not tried yet, else a refusal: so this ends.
+
+        Where all are known to be out, the one that has been for longest: while they are replaced one after the other, it
+        is back already.
+        """
+        last = tried[-1]
+        self._out_until[last.address] = time.monotonic() + _OUT_SECONDS
+        seen = {each.address for each in tried}
+        others = [each for each in (self._marked if last.headers else self._routes) if each.address not in seen]
+        return min(others, key=lambda each: self._out_until[each.address], default=_REFUSAL)

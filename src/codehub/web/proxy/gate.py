@@ -120,11 +120,12 @@ class Gate:
             return visitor.route
         return self._ask(knock)
 
-    def failed(self, route: Route, request: Request) -> Decision:  # noqa: ARG002 - of every request alike
+    def failed(self, tried: Sequence[Route], request: Request) -> Decision:  # noqa: ARG002 - of every request alike
         """The API, which has a page for that; and what was known is looked at again."""
-        if route.workspace is None:
-            return self._backends.failed(route)
-        self._suspect(route.workspace)
+        workspace = tried[-1].workspace
+        if workspace is None:
+            return self._backends.failed(tried)
+        self._suspect(workspace)
         return self._backends.route(unreachable=True)
 
     async def _ask(self, knock: Knock) -> Decision:

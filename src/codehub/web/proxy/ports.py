@@ -4,7 +4,7 @@ The gate answers from memory wherever it can: then `route` returns a plain value
 Only when something must be asked for does it return an awaitable.
 """
 
-from collections.abc import Awaitable, Hashable
+from collections.abc import Awaitable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -75,6 +75,9 @@ class Gate(Protocol):
         """Where this request goes. A workspace only for a visitor who may enter it, while it runs."""
         ...
 
-    def failed(self, route: Route, request: Request) -> Decision | Awaitable[Decision]:
-        """It could not be reached, and nothing of the request was sent yet: where else? (The API, for a page.)"""
+    def failed(self, tried: Sequence[Route], request: Request) -> Decision | Awaitable[Decision]:
+        """None of these could be reached, the last one just now: where else? (The API, for a page.)
+
+        In the end a refusal, however often it is asked.
+        """
         ...

@@ -29,23 +29,21 @@ def admitted(decision: Decision, request: Request) -> Decision:
 
 async def reach(engine: Engine, asked: Decision | Awaitable[Decision], request: Request, exchange: Exchange) -> Reached:
     """A new connection to where the gate says, or to where it says when there is none to be had. Never raises."""
+    tried: list[Route] = []
     try:
         decision = admitted(await _decided(asked), request)
         if isinstance(decision, Route) and decision.is_over:  # since it was decided: nobody would end this
             decision = admitted(await _decided(engine.gate.route(request)), request)
-        if isinstance(decision, Refusal):
-            return decision
-        upstream = await _try(engine, decision, exchange)
-        if upstream is not None:
-            return decision, upstream
-        decision = admitted(await _decided(engine.gate.failed(decision, request)), request)
-        if isinstance(decision, Refusal):
-            return decision
-        upstream = await _try(engine, decision, exchange)
+        while isinstance(decision, Route) and decision not in tried:
+            upstream = await _try(engine, decision, exchange)
+            if upstream is not None:
+                return decision, upstream
+            tried.append(decision)
+            decision = admitted(await _decided(engine.gate.failed(tried, request)), request)
     except Exception:
         log.exception("a request could not be routed")
         return answers.FAILED
-    return answers.UNREACHABLE if upstream is None else (decision, upstream)
+    return answers.UNREACHABLE if isinstance(decision, Route) else decision
 
 
 async def _decided(asked: Decision | Awaitable[Decision]) -> Decision:
