@@ -32,8 +32,8 @@ class Backends:
     def failed(self, tried: Sequence[Route]) -> Decision:
         """One that this request has not tried yet, else a refusal: so this ends.
 
-        Where all are known to be out, the one that has been for longest: while they are replaced one after the other, it
-        is back already.
+        Where all are known to be out, the one that has been for longest: while they are replaced one after the other,
+        it is back already.
         """
         last = tried[-1]
         self._out_until[last.address] = time.monotonic() + _OUT_SECONDS
