@@ -416,6 +416,28 @@ async def test_who_does_nothing_is_forgotten_but_what_they_did_is_not(
         assert scene.gate.visitors.uses() == {}
 
 
+async def test_who_was_confirmed_lately_waits_for_no_database_that_is_known_to_be_away(
+    database: str, redis: Redis, owner: Connection, pool: Pool
+) -> None:
+    async with gate_over(database, redis, owner, pool, Pace(check_seconds=3600)) as scene:
+        ada = await add_person(pool)
+        workspace = await scene.running(ada)
+        asked = request(f"/w/{workspace}/", await session_headers(pool, ada))
+        route = await scene.goes_in(asked)
+        scene.doors.is_away = True
+        scene.gate.failed([route], asked)  # something may have changed: it is asked about
+        assert await scene.goes_in(asked) is route
+        scene.doors.is_away, scene.doors.silence = False, asyncio.Event()  # from now on nobody is answered
+        assert await asyncio.wait_for(scene.goes_in(asked), 4) is route
+        await owner.execute("DELETE FROM sessions")
+        scene.doors.silence.set()
+
+        async def is_out() -> bool:
+            return await scene.is_sent_to_the_api(asked)
+
+        await eventually_async(is_out, "what could not be looked up is, without being asked again")
+
+
 async def test_what_cannot_be_reached_goes_to_the_api_with_a_mark(scene: Scene, ada: Person) -> None:
     workspace = await scene.running(ada)
     asked = request(f"/w/{workspace}/", await session_headers(scene.pool, ada))

@@ -100,7 +100,6 @@ async def test_who_is_inside_goes_on_for_a_while_and_then_is_told_why(settings: 
                     assert answer.status_code == 200, "from memory"
                     served_on += 1
                     await asyncio.sleep(0.02)
-                # If something was heard just before the end, each of them waits for the database first.
                 assert served_on > 1
                 page = await browser.get(f"{url}{unknown}/", headers=person)
                 assert page.status_code == 503, "nobody new gets in"

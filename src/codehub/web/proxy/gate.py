@@ -36,6 +36,7 @@ _DOORS_AT_ONCE = 1000
 _MOST_REMEMBERED = 20_000
 _MOST_WAITING = 10_000  # for an answer of the database; beyond it the API says that there is none
 _ANSWER_SECONDS = 5.0  # longer than a statement may take
+_UNANSWERED = "who may enter cannot be looked up"
 
 
 class Asking(Protocol):
@@ -129,6 +130,10 @@ class Gate:
         return self._backends.route(unreachable=True)
 
     async def _ask(self, knock: Knock) -> Decision:
+        if _UNANSWERED in self._troubles and (visitor := self._trusted(knock)) is not None:
+            self._suspects.add(knock)  # looked at as soon as that can be, and until then nobody waits for it
+            self._something.set()
+            return visitor.route
         answer = self._asked.get(knock)
         if answer is None and len(self._asked) >= _MOST_WAITING:
             return self._backends.route()
@@ -140,12 +145,15 @@ class Gate:
                 is_answered = await asyncio.shield(answer)
         except TimeoutError:
             is_answered = False
+        visitor = self.visitors.get(knock) if is_answered else self._trusted(knock)
+        return self._backends.route() if visitor is None else visitor.route
+
+    def _trusted(self, knock: Knock) -> Visitor | None:
+        """Who was confirmed lately, whatever may have been heard since."""
         visitor = self.visitors.get(knock)
-        if visitor is None:
-            return self._backends.route()
-        if not is_answered and visitor.confirmed_at < time.monotonic() - self.pace.trust_seconds:
-            return self._backends.route()
-        return visitor.route
+        if visitor is None or visitor.confirmed_at < time.monotonic() - self.pace.trust_seconds:
+            return None
+        return visitor
 
     def _remember(self, head: tuple[object, ...], visitor: Visitor) -> None:
         if len(self._seen) >= _MOST_REMEMBERED:  # cookies that change with each request
@@ -204,11 +212,11 @@ class Gate:
         try:
             found = await self._doors.opened(list({knock.door for knock in knocks}))
         except Exception as error:  # noqa: BLE001 - not knowing opens nothing, and must not end this loop
-            self._trouble("who may enter cannot be looked up", error)
+            self._trouble(_UNANSWERED, error)
             return False
         finally:
             self._looks.discard(look)
-        self._well("who may enter cannot be looked up")
+        self._well(_UNANSWERED)
         for knock in knocks:
             self.visitors.settle(knock, found.get(knock.door), look.asked_at, is_new=knock in self._asked)
         for workspace in look.heard.intersection(knock.door.to.workspace for knock in knocks):
