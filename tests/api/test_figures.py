@@ -3,7 +3,9 @@
 from datetime import timedelta
 
 from codehub.coordinator.records import DatabaseRecords
-from codehub.db.pool import Connection, Role, open_pool
+from codehub.db.leadership import note_unknown
+from codehub.db.leading import open_seat
+from codehub.db.pool import Connection, Role, connection, open_pool
 from tests.api.caller import Caller
 from tests.support import eventually_async
 
@@ -80,3 +82,17 @@ async def test_health_says_how_things_stand_with_a_code_for_what_is_not_well(roo
         return (told["operations"]["state"], told["operations"]["code"]) == ("warning", "CH-OP-2")
 
     await eventually_async(is_told, "within seconds: things are not looked at for each request")
+
+
+async def test_health_tells_left_overs_where_another_process_leads(root: Caller, database: str) -> None:
+    async with open_seat(database) as seat, open_pool(database, Role.CONTROLLER, max_size=1) as controller:
+        assert await seat.try_to_take()
+        epoch = await seat.begin("elsewhere:1")
+        async with connection(controller) as conn:
+            await note_unknown(conn, epoch, 2)
+
+        async def is_told() -> bool:
+            told = {one["check"]: one for one in (await root.get("/admin/health")).json()["findings"]}
+            return "orphans" in told and told["orphans"]["detail"].startswith("2 containers or volumes")
+
+        await eventually_async(is_told, "within seconds")

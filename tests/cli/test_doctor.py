@@ -181,6 +181,7 @@ def _looked(**changes: object) -> list[Finding]:
         "now": datetime.now(UTC),
         "is_led": True,
         "holder": "here:1",
+        "unknown": 0,
         "stuck": 0,
         "oldest": None,
         "errors": 0,
@@ -236,18 +237,16 @@ def test_an_address_at_which_no_http_is_spoken() -> None:
             assert one.code == code
             assert "what answers there speaks no HTTP" in one.detail
         assert websockets.tried([url.rstrip("/")]).code == codes.WEBSOCKET
-        assert standing.orphans(url) == []
 
 
 def test_orphans_are_told() -> None:
-    with saying(b"# HELP x\ncodehub_unknown_resources 3.0\n") as url:
-        (one,) = standing.orphans(url)
-        assert (one.state, one.detail) == (State.WARNING, "3 containers or volumes belong to no workspace.")
-    with saying(b"codehub_unknown_resources 0.0\n") as url:
-        assert [one.state for one in standing.orphans(url)] == [State.OK]
-    with saying(b"codehub_leader 0.0\n") as url:
-        assert standing.orphans(url) == [], "a process that does not lead knows nothing"
-    assert standing.orphans(f"http://127.0.0.1:{free_port()}/") == []
+    def told(**changes: object) -> list[tuple[State, str]]:
+        return [(one.state, one.detail) for one in _looked(**changes) if one.check == codes.ORPHANS.check]
+
+    assert told(unknown=3) == [(State.WARNING, "3 containers or volumes belong to no workspace.")]
+    assert [state for state, _ in told(unknown=0)] == [State.OK]
+    assert told(unknown=None) == [], "the leader has not looked yet, or is of a version that does not say"
+    assert told(unknown=3, is_led=False) == [], "of long ago, perhaps"
 
 
 def test_every_code_is_one_and_everything_broken_has_one(shell: Shell) -> None:

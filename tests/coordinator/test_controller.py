@@ -265,6 +265,19 @@ async def test_a_volume_of_no_workspace_is_reported_and_left_alone(site: Install
         assert not controller.unknown
 
 
+async def test_an_outage_does_not_let_it_forget_what_belongs_to_no_workspace(site: Installation) -> None:
+    nobodys = WorkspaceId(uuid4())
+    site.world.volumes[nobodys] = Volume(Incarnation("x"), "u")
+    async with site.controller() as controller:
+        await ticks(controller, 1)
+        outage = site.world.engine_out()
+        await ticks(controller, 2)
+        assert controller.unknown == {nobodys}
+        site.world.engine_back(outage)
+        await ticks(controller, 2)
+        assert controller.unknown == {nobodys}
+
+
 async def test_the_trash_is_empty_once_its_archive_is_gone(site: Installation) -> None:
     async with site.controller() as controller:
         it = await archived(site, controller)

@@ -105,6 +105,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0015": _samples_too,
     "0016": _samples_too,
     "0017": _samples_too,
+    "0018": _samples_too,
 }
 
 

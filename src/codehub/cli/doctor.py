@@ -59,7 +59,7 @@ def remote_findings(given: str | None) -> "list[Finding]":
 def local_findings() -> "list[Finding]":
     import asyncio
 
-    from codehub.cli.checks import machine, remote, standing
+    from codehub.cli.checks import machine, remote
     from codehub.config import Settings
     from codehub.errors import SettingsError, StartError
     from codehub.services.doctor import codes, public
@@ -81,7 +81,7 @@ def local_findings() -> "list[Finding]":
     found.append(machine.port(settings.server.host, settings.server.port, running=running))
     found += asyncio.run(_dependencies(settings, path, running=running))
     found += public.look(settings.accounts.public_url, settings.accounts.workspace_host)
-    return found + (remote.server(running.rstrip("/")) + standing.orphans(running) if running else [])
+    return found + (remote.server(running.rstrip("/")) if running else [])
 
 
 async def _dependencies(settings: "Settings", path: "Path", *, running: str | None) -> "list[Finding]":

@@ -43,6 +43,7 @@ log = structlog.get_logger(__name__)
 
 PAGE = 1000  # rows that are decided on and written at once
 _BREATH = 100  # rows between two chances for others to run
+_NAMED = 20  # of what belongs to no workspace, in one line of the log
 _ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
 _WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
 _TRASH_LOOK_SECONDS = 3600.0  # … of a workspace in the trash: GC says when it has removed one
@@ -231,10 +232,13 @@ class Controller:
             self._errands.take(identity)
         if not missing and not self.unknown:
             return
-        listed = {i for listing in self._eyes.listings.values() for i in (*listing.volumes, *listing.instances)}
-        unknown = frozenset((self.unknown | missing) & listed) - found
-        if unknown - self.unknown:
-            log.warning("there are containers or volumes of no workspace; they are left alone", count=len(unknown))
+        unknown = frozenset((self.unknown | missing) & self._lookout.listed()) - found
+        if news := sorted(unknown - self.unknown):
+            log.warning(
+                "there are containers or volumes of no workspace; they are left alone",
+                count=len(unknown),
+                unknown=[str(identity) for identity in news[:_NAMED]],
+            )
         self.unknown = unknown
 
     def _now(self) -> datetime:

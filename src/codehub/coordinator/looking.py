@@ -103,6 +103,10 @@ class Lookout:
         """Go by this listing from now on."""
         self._trusted[name] = listing
 
+    def listed(self) -> set[WorkspaceId]:
+        """Whose containers or volumes there are; of a backend that is out, those that there were."""
+        return {i for listing in self._trusted.values() for i in (*listing.volumes, *listing.instances)}
+
     async def close(self) -> None:
         for task in self._looks.values():
             task.cancel()

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
-from codehub.db import archives, audit, clock, gc_runs, losses, reads, samples
+from codehub.db import archives, audit, clock, gc_runs, leadership, losses, reads, samples
 from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
@@ -50,6 +50,11 @@ class DatabaseRecords:
     async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
         async with connection(self._controller) as conn:
             return await losses.accepted(conn)
+
+    async def note_unknown(self, epoch: int, count: int) -> None:
+        """How many containers and volumes belong to no workspace."""
+        async with connection(self._controller) as conn:
+            await leadership.note_unknown(conn, epoch, count)
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         return await deletion.finish(self._api, ids) if ids else 0

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 import structlog
@@ -23,6 +24,7 @@ from codehub.coordinator.expire import Expirer
 from codehub.coordinator.gc_requests import GcRequests
 from codehub.coordinator.housekeeping import Housekeeper
 from codehub.coordinator.leading import Election, Leader
+from codehub.coordinator.left_overs import LeftOvers
 from codehub.coordinator.listen import EventListener
 from codehub.coordinator.loop import Loop, LoopStatus
 from codehub.coordinator.measures import Deeds, Standing, StandingCollector
@@ -192,7 +194,8 @@ class Coordinator:
         requests = GcRequests(collector, self._records)
         requesting = Loop("gc requests", requests.honour, lambda: _REQUESTS_SECONDS)
         every = settings.coordinator
-        ticking = Loop("controller", controller.tick, controller.period)
+        left_overs = LeftOvers(controller, infrastructure.backends, partial(self._records.note_unknown, leader.epoch))
+        ticking = Loop("controller", left_overs.tick, controller.period)
         controller.on_wake = ticking.wake
         loops = (
             ticking,

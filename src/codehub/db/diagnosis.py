@@ -14,6 +14,7 @@ SELECT now(),
                WHERE l.locktype = 'advisory' AND l.granted AND d.datname = current_database()
                      AND (l.classid::bigint << 32) | l.objid::bigint = %(leader)s),
        (SELECT holder FROM leadership),
+       (SELECT unknown_resources FROM leadership WHERE unknown_epoch = epoch),
        (SELECT count(*) FROM workspaces
         WHERE operation <> 'NONE' AND deleted_at IS NULL AND op_started_at < now() - make_interval(secs => %(old)s)),
        (SELECT id::text || ' (' || operation || ')' FROM workspaces
@@ -29,6 +30,7 @@ class Diagnosis:
     now: datetime
     is_led: bool
     holder: str  # who leads, or has led last
+    unknown: int | None  # containers and volumes of no workspace, as that leader saw them; None: it has not said
     stuck: int  # operations that began long ago
     oldest: str | None
     errors: int
@@ -38,5 +40,5 @@ class Diagnosis:
 async def diagnose(conn: Connection, *, stuck_after_seconds: float) -> Diagnosis:
     row = await (await conn.execute(_LOOK, {"leader": int(AdvisoryLock.LEADER), "old": stuck_after_seconds})).fetchone()
     assert row is not None
-    now, is_led, holder, stuck, oldest, errors, gc = row
-    return Diagnosis(now, is_led, holder, stuck, oldest, errors, gc or {})
+    now, is_led, holder, unknown, stuck, oldest, errors, gc = row
+    return Diagnosis(now, is_led, holder, unknown, stuck, oldest, errors, gc or {})

@@ -11,11 +11,17 @@ from codehub.db.pool import Connection
 
 _BUMP = "UPDATE leadership SET epoch = epoch + 1, holder = %s, since = now() RETURNING epoch"
 _CURRENT = "SELECT epoch FROM leadership"
+_NOTE_UNKNOWN = "UPDATE leadership SET unknown_resources = %s, unknown_epoch = epoch WHERE epoch = %s"
 
 
 async def bump_epoch(conn: Connection, holder: str) -> int:
     """Begin a new leadership. Waits for writes of the old one that are under way."""
     return await _one(conn, _BUMP, [holder])
+
+
+async def note_unknown(conn: Connection, epoch: int, count: int) -> None:
+    """How many containers and volumes are nobody's, for those who do not lead. Whoever was replaced has no say."""
+    await conn.execute(_NOTE_UNKNOWN, [count, epoch])
 
 
 def holder_of(database_url: str) -> str:

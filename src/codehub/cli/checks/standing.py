@@ -1,9 +1,7 @@
-"""How workspaces and archives stand, as the database and the CodeHub that runs know it."""
+"""How workspaces and archives stand, as the database knows it."""
 
 import asyncio
-import re
 from pathlib import Path
-from urllib.request import urlopen
 
 from codehub.db.diagnosis import diagnose
 from codehub.db.pool import Role, connection, open_pool
@@ -11,10 +9,8 @@ from codehub.embedded.postgres import url_at
 from codehub.errors import CodeHubError
 from codehub.services.doctor import codes, standing
 from codehub.services.doctor.finding import Finding, failed, failed_by
-from codehub.services.doctor.public import UNANSWERED
 
 _SECONDS = 15.0
-_UNKNOWN = re.compile(r"^codehub_unknown_resources ([0-9.e+]+)$", re.MULTILINE)
 
 
 async def of_database(url: str, *, is_running: bool) -> list[Finding]:
@@ -35,15 +31,3 @@ async def of_data_dir(path: Path) -> list[Finding]:
         return await of_database(url_at(path), is_running=True)
     except CodeHubError as error:
         return [failed_by(codes.DATABASE, error)]
-
-
-def orphans(url: str) -> list[Finding]:
-    """As the leader has seen them; nothing when this process does not lead, or does not say."""
-    try:
-        with urlopen(f"{url.rstrip('/')}/metrics", timeout=_SECONDS) as answer:  # noqa: S310 - our own address
-            match = _UNKNOWN.search(answer.read().decode())
-    except UNANSWERED:
-        return []
-    if match is None:
-        return []
-    return [standing.orphans(int(float(match[1])))]

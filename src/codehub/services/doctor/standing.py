@@ -23,7 +23,7 @@ async def look(pool: Pool, now: datetime) -> list[Finding]:
 
 
 def findings(found: Diagnosis, *, is_running: bool) -> list[Finding]:
-    return [_leader(found, is_running=is_running), *_operations(found), *_archives(found)]
+    return [_leader(found, is_running=is_running), *_operations(found), *_archives(found), *_orphans(found)]
 
 
 def _leader(found: Diagnosis, *, is_running: bool) -> Finding:
@@ -69,15 +69,19 @@ def _archives(found: Diagnosis) -> list[Finding]:
     return told
 
 
-def orphans(count: int) -> Finding:
-    """`count`: as the leader has seen them."""
-    if count:
-        return warning(
-            codes.ORPHANS,
-            f"{count} containers or volumes belong to no workspace.",
-            "The coordinator's log names them; nothing removes them by itself.",
-        )
-    return ok(codes.ORPHANS.check, "every container and volume belongs to a workspace")
+def _orphans(found: Diagnosis) -> list[Finding]:
+    """As the leader has seen them; nothing where none leads, or it has not said (yet, or being older)."""
+    if not found.is_led or found.unknown is None:
+        return []
+    if found.unknown:
+        return [
+            warning(
+                codes.ORPHANS,
+                f"{found.unknown} containers or volumes belong to no workspace.",
+                "The coordinator's log names them; nothing removes them by itself.",
+            )
+        ]
+    return [ok(codes.ORPHANS.check, "every container and volume belongs to a workspace")]
 
 
 def skew(theirs: datetime, ours: datetime, whose: str) -> Finding:

@@ -13,7 +13,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from codehub import __version__
-from codehub.metrics import Metrics
 from codehub.services.doctor import codes, standing
 from codehub.services.doctor.finding import Finding
 from codehub.services.doctor.serving import Surroundings
@@ -76,12 +75,8 @@ class Health(BaseModel):
 async def system_health(_actor: AdminActor, request: Request) -> Health:
     """Every dependency, whether it works, and what to do about it; how things stand; what keeps workspaces apart."""
     looks: Looks = request.app.state.looks
-    metrics: Metrics = request.app.state.metrics
     findings: Findings = request.app.state.findings
     states, found = await asyncio.gather(looks.latest(), findings.latest())
-    unknown = metrics.registry.get_sample_value("codehub_unknown_resources")  # only where the leader is
-    if unknown is not None:
-        found.append(standing.orphans(int(unknown)))
     return Health(
         version=__version__,
         ready=all(state.up for state in states.values()),
