@@ -148,14 +148,30 @@ async def test_who_has_time_left_is_not_cut_off_with_the_oldest(
         await begun(noting, 1)
         first.append(ask(hurried, noting, SLOW + 1))
         await begun(noting, 2)
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(0.9)
         old = ask(hurried, noting, SLOW + 2)
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.8)
         young = ask(hurried, noting, SLOW + 3)
         assert await outcomes(*first, old) == [Unavailable] * 3
     assert await young == 2 * (SLOW + 3)
     assert [SLOW + 2, SLOW + 3] in noting.batches, "they shared a transaction until the older one's time was over"
     assert await noted(owner) == [SLOW + 3]
+
+
+async def test_who_has_hardly_any_time_left_is_refused_at_once_and_takes_nobody_along(
+    hurried: Pool, noting: Noting, owner: Connection
+) -> None:
+    """A transaction that is begun for them would be cut off with them, and so on: an overload would serve nobody."""
+    async with door_closed(owner):
+        first = [ask(hurried, noting, SLOW + number) for number in range(2 * 32)]  # as many as are done at once
+        await asyncio.sleep(0.1)
+        late = ask(hurried, noting, 1)  # a tenth of a second is left when the first give up
+        await asyncio.sleep(1)
+        young = ask(hurried, noting, 2)
+        assert await outcomes(*first, late) == [Unavailable] * (len(first) + 1)
+    assert await young == 4
+    assert noting.batches[2:] == [[2]]
+    assert await noted(owner) == [2]
 
 
 @dataclass

@@ -7,7 +7,8 @@ for what is quick: a slow question would have others wait for its answer.
 Writes are told apart: what one of them may not do costs the others nothing, and nobody hears of a success before it is
 committed. Should one of them break, each gets a transaction of its own. Nothing is begun for whoever has been told that
 there was no answer, and what is under way ends with the time of whoever has waited longest; only a commit that is cut
-off, of which nobody knows, may be found written afterwards.
+off, of which nobody knows, may be found written afterwards. Nor is anything begun for whoever would hardly live to see
+its end: it would be cut off with them, for everybody, and an overload would serve nobody.
 """
 
 import asyncio
@@ -30,6 +31,7 @@ Work = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 _MOST_AT_ONCE = 2  # of one kind; more of them would be smaller
 _MOST_TOGETHER = 32  # writes: whoever else needs the same rows does not wait for long
+_LEAST_SECONDS = 0.3  # that one who asks for a write must have left, or as long as the last transaction took
 
 
 async def read_shared(pool: Pool, work: Work[K, V], key: K) -> V | None:
@@ -119,6 +121,7 @@ class SharedWrites(Generic[W, V]):
         self._pool = pool
         self._work = work
         self._waiting: list[_Asked[W, V]] = []
+        self._took = 0.0  # seconds, the last transaction that was done
         self._workers = _Workers(self._write)
 
     async def ask(self, wanted: W) -> V:
@@ -132,7 +135,7 @@ class SharedWrites(Generic[W, V]):
     async def _write(self) -> None:
         while self._waiting:
             picked, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
-            asked = _in_good_time(picked)
+            asked = self._in_good_time(picked)
             if not asked:
                 continue
             try:
@@ -149,14 +152,17 @@ class SharedWrites(Generic[W, V]):
     async def _do(self, asked: Sequence[_Asked[W, V]]) -> None:
         until = min((one.until for one in asked if one.until is not None), default=None)
         outcomes: Sequence[V | ServiceError] | None = None
+        now = asyncio.get_running_loop().time
+        began = now()
         try:
             async with connection(self._pool, until) as conn:
                 outcomes = await self._work(conn, [one.wanted for one in asked])
         except Unavailable:
-            if outcomes is not None or not _is_over(until):
+            if outcomes is not None or until is None or now() < until:
                 raise
             self._waiting[:0] = asked  # nothing is written, and some of them may have time left
             return
+        self._took = now() - began
         for one, outcome in zip(asked, outcomes, strict=True):
             if one.answer.done():
                 continue
@@ -167,22 +173,20 @@ class SharedWrites(Generic[W, V]):
 
     async def _do_alone(self, one: _Asked[W, V]) -> None:
         try:
-            if _in_good_time([one]):  # the others took their time
+            if self._in_good_time([one]):  # the others took their time
                 await self._do([one])
         except Exception as error:  # noqa: BLE001 - it is for whoever asked
             _fail(one.answer, error)
 
-
-def _in_good_time(asked: Sequence[_Asked[W, V]]) -> Sequence[_Asked[W, V]]:
-    """Those who still wait and have time left; to the others there is no answer."""
-    for one in asked:
-        if _is_over(one.until):
-            _fail(one.answer, None)
-    return [one for one in asked if not one.answer.done()]
-
-
-def _is_over(until: float | None) -> bool:
-    return until is not None and asyncio.get_running_loop().time() >= until
+    def _in_good_time(self, asked: Sequence[_Asked[W, V]]) -> Sequence[_Asked[W, V]]:
+        """Those who still wait and have time left for a transaction; the others are told at once."""
+        # At most half of what everybody has, so that whoever asks while nothing is under way is always served.
+        least = min(max(_LEAST_SECONDS, self._took), (self._pool.answer_seconds or 0.0) / 2)
+        latest = asyncio.get_running_loop().time() + least
+        for one in asked:
+            if one.until is not None and one.until <= latest:
+                _fail(one.answer, None)
+        return [one for one in asked if not one.answer.done()]
 
 
 async def _in_time(answer: "asyncio.Future[V]", seconds: float | None) -> V:
