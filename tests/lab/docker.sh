@@ -7,7 +7,7 @@
 #   docker.sh image    the engine and images/codehub of this checkout; print CODEHUB_TEST_IMAGE, too
 #   docker.sh compose  the same with what compose.yaml needs beside it: servers in containers, and Docker Compose 2
 #   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing. And of this
-#                      engine's images/codehub those that are older than any run is long, but for this checkout's
+#                      engine's images/codehub those that were made, and last used, longer ago than any run is long
 #   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
 # An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
 # after a hash of what it is made from, so that nothing is made twice and two checkouts do not disturb each other.
@@ -83,9 +83,13 @@ quietly() { # show what it says only if it fails
   rm "$log"
 }
 
+mark_of() { echo "$lab/used/${1##*:}"; } # an image; as old as its last use
+used() { mkdir -p "$lab/used" && touch "$(mark_of "$1")" || say "$lab cannot be written: $1 may be swept away"; }
+
 build() {
   local name
   name=$(image_name "$@")
+  [ "$1" != codehub ] || used "$name"
   if has_image "$name"; then return; fi
   base_image
   say "building $name"
@@ -150,7 +154,12 @@ show() {
   echo "CODEHUB_TEST_GUARD_IMAGE=$(image_name network-guard)"
   echo "CODEHUB_TEST_JOB_IMAGE=$(image_name storage-job src/codehub/storage_job)"
   if has_image "$(image_name workspace)"; then echo "CODEHUB_TEST_IDE_IMAGE=$(image_name workspace)"; fi
-  if has_image "$(image_name "${codehub[@]}")"; then echo "CODEHUB_TEST_IMAGE=$(image_name "${codehub[@]}")"; fi
+  local name
+  name=$(image_name "${codehub[@]}")
+  if has_image "$name"; then
+    used "$name"
+    echo "CODEHUB_TEST_IMAGE=$name"
+  fi
 }
 
 locked() {
@@ -196,13 +205,16 @@ sweep_one() { # the network goes last: what is left of a sweep that is itself ki
 }
 
 sweep_images() { # each change of ours makes one, and names nothing else so; layers without a name are its builds'
-  local name made limit
+  local name made limit mark
   limit=$(($(date +%s) - 3 * 3600))
   docker image ls --filter 'reference=codehub/codehub:lab-*' --format '{{.Repository}}:{{.Tag}}' |
     while read -r name; do
       [ "$name" != "$(image_name "${codehub[@]}")" ] || continue
       made=$(docker image inspect --format '{{.Created}}' "$name") || continue
-      [ "$(date -d "$made" +%s)" -ge "$limit" ] || docker image rm "$name" || true # a container may have it
+      [ "$(date -d "$made" +%s)" -lt "$limit" ] || continue
+      mark=$(mark_of "$name")
+      [ ! -e "$mark" ] || [ "$(stat -c %Y "$mark")" -lt "$limit" ] || continue # another run may be between two containers
+      if docker image rm "$name"; then rm -f "$mark"; fi # a container may have it
     done
   # Somebody else's engine may have others.
   [ "$DOCKER_HOST" != "$own_host" ] || docker image prune --force --filter until=3h

@@ -11,7 +11,8 @@
 # Its programs also use places of the machine that every cluster uses. They are ours if, and only if, nothing was there
 # when we began, which a mark in our folder says: `up` goes nowhere where somebody else's cluster is or was, and without
 # the mark `down` touches nothing. The mark holds until the machine is started anew: who knows what came since.
-# CODEHUB_LAB_OWNER is a process: then `down` takes only what its own `up` made, nobody else's cluster.
+# CODEHUB_LAB_OWNER is a process: then `down` takes only what its own `up` made, nobody else's cluster; and while it lives,
+# `up` of others waits for its `down` (CODEHUB_LAB_WAIT seconds), or ends: the cluster would be taken away under them.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +27,7 @@ volumes=$machine/tmp/codehub-lab-pv # see k8s-build.sh
 fixed=("$machine"/{var/lib/kubelet,var/log/pods,var/log/containers,var/lib/cni,run/containerd/runc/k8s.io}) # by its programs
 port=16443 etcd=12379
 services=10.96.0.0/16 pods=10.244.0.0/24
-owner=${CODEHUB_LAB_OWNER:-}
+owner=${CODEHUB_LAB_OWNER:-} patience=${CODEHUB_LAB_WAIT:-900}
 parts=(etcd apiserver containerd manager scheduler kubelet proxy)
 export KUBECONFIG=$run/kubeconfig
 
@@ -293,13 +294,31 @@ forget() { # a cluster that ended with the machine: only what nobody else can ha
   say "the machine was started anew since: of ${fixed[*]} nothing was touched; if no other cluster made them, remove them"
 }
 
+somebody() { # another owner than ours who lives: which process
+  local found
+  [ -e "$mark" ] && ! is_stale || return
+  found=$(owner_of_it)
+  [ -n "$found" ] && [ "$found" != "$owner" ] && grep -q '^State:.[^ZX]' "/proc/$found/status" 2>/dev/null && echo "$found"
+}
+
+turn() { # the lock, once nobody else who lives has the cluster; not held meanwhile, since their `down` takes it
+  local until=$(($(date +%s) + patience)) whose said=
+  exec 9>"$lab/lock"
+  while flock 9; whose=$(somebody); do
+    [ "$(date +%s)" -lt "$until" ] || fail "process $whose has the cluster, after $patience s still: nothing was touched"
+    [ -n "$said" ] || say "waits for the cluster of process $whose, for up to $patience s"
+    said=yes
+    flock -u 9
+    sleep 1
+  done
+}
+
 claim() { # everything that a cluster uses, before anything of it is made
   local found
   ! is_stale || forget
   alone
   if [ -e "$mark" ]; then
-    found=$(owner_of_it)
-    [ -z "$found" ] || [ -d "/proc/$found" ] || make_mark # its owner lives no more
+    [ -z "$(owner_of_it)" ] || make_mark # its owner lives no more, or is ours
     return
   fi
   found=$(left)
@@ -338,7 +357,7 @@ down() {
 
 mkdir -p "$lab"
 case ${1:-up} in
-  up) exec 9>"$lab/lock"; flock 9; up; show ;;
+  up) turn; up; show ;;
   build) exec 9>"$lab/lock"; flock 9; "$here/k8s-build.sh" "$bin" ;;
   env)
     answers || fail "no cluster answers: run $0 up"

@@ -5,6 +5,7 @@ Nothing of the real machine is asked or changed: what would do so is replaced by
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -34,9 +35,9 @@ class Machine:
     lab: Path
     programs: Path
 
-    def run(self, verb: str, owner: str = "", path: str = os.environ["PATH"]) -> tuple[int, str]:
+    def run(self, verb: str, owner: str = "", path: str = os.environ["PATH"], waits: int = 0) -> tuple[int, str]:
         """Its exit code, and what it said."""
-        given = {"PATH": f"{self.programs}:{path}", "CODEHUB_LAB_DIR": str(self.lab)}
+        given = {"PATH": f"{self.programs}:{path}", "CODEHUB_LAB_DIR": str(self.lab), "CODEHUB_LAB_WAIT": str(waits)}
         given |= {"CODEHUB_LAB_MACHINE": str(self.folder), "CODEHUB_LAB_OWNER": owner}
         done = subprocess.run([str(SCRIPT), verb], check=False, capture_output=True, text=True, timeout=60, env=given)
         return done.returncode, done.stderr
@@ -148,16 +149,39 @@ def test_after_a_boot_only_what_has_our_name_goes(machine: Machine, verb: str) -
     assert theirs.exists()
 
 
-def test_who_did_not_make_it_does_not_take_it_down(machine: Machine) -> None:
-    living, other = str(os.getpid()), str(os.getppid())
+@pytest.mark.parametrize("owner", [str(os.getppid()), ""], ids=["another run", "a person"])
+def test_a_cluster_of_a_living_owner_is_nobody_else_s_to_use_or_to_take_down(machine: Machine, owner: str) -> None:
+    living = str(os.getpid())
     machine.run("up", owner=living)
     ours = machine.put("var/lib/kubelet/pods/a")
-    assert machine.run("up", owner=other)[1].strip() == WENT_ON
-    code, said = machine.run("down", owner=other)
-    assert (code, "it stays" in said) == (0, True)
+    code, said = machine.run("up", owner=owner)
+    assert (code, f"process {living} has the cluster" in said, len(said.splitlines())) == (1, True, 1), said
+    if owner:
+        code, said = machine.run("down", owner=owner)
+        assert (code, "it stays" in said) == (0, True)
     assert ours.exists()
+    assert machine.run("up", owner=living)[1].strip() == WENT_ON
     assert machine.run("down", owner=living) == (0, "")
     assert not ours.exists()
+
+
+@pytest.mark.parametrize("ends", ["down", "death"])
+def test_the_second_of_two_runs_has_its_turn_when_the_first_has_ended(machine: Machine, ends: str) -> None:
+    with subprocess.Popen(["sleep", "600"]) as first, ThreadPoolExecutor(1) as pool:
+        try:
+            machine.run("up", owner=str(first.pid))
+            waiting = pool.submit(machine.run, "up", owner=str(os.getpid()), waits=50)
+            with pytest.raises(TimeoutError):
+                waiting.result(2)
+            if ends == "down":
+                assert machine.run("down", owner=str(first.pid)) == (0, "")
+            else:
+                first.kill()  # not waited for yet: it is a zombie, which has no cluster
+            code, said = waiting.result(50)
+        finally:
+            first.kill()
+    assert (code, WENT_ON in said, f"waits for the cluster of process {first.pid}" in said) == (1, True, True), said
+    assert machine.run("down", owner=str(os.getpid())) == (0, ""), "it is the second one's now"
 
 
 def test_what_a_person_keeps_up_stays_and_what_the_dead_left_is_taken_over(machine: Machine) -> None:
