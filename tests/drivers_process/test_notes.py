@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from codehub.drivers.process.layout import Layout
-from codehub.drivers.process.notes import Notes
+from codehub.drivers.process.notes import Notes, note_ready
 from codehub.model.workspace import WorkspaceId
 from tests.support import short_folder
 
@@ -56,3 +56,16 @@ def test_what_has_long_been_there_is_not_read_again(layout: Layout) -> None:
     (before,) = notes.all()
     (after,) = notes.all()
     assert after is before
+
+
+@pytest.mark.parametrize("can_link", [True, False])
+def test_who_is_ready_is_noted_without_a_file_more_where_that_can_be(layout: Layout, can_link: bool) -> None:
+    """What is not there cannot get a second name either, as on a file system without such."""
+    folder = layout.instance(WorkspaceId(uuid4()))
+    folder.mkdir()
+    for _ in range(2):
+        if can_link:
+            (folder / "instance.json").write_text(json.dumps({"op_id": str(uuid4()), "mark": "m"}))
+        note_ready(folder)
+    assert (folder / "ready").stat().st_nlink == (2 if can_link else 1)
+    assert [note.is_ready for note in Notes(layout).all()] == ([True] if can_link else [])

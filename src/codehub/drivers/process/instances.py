@@ -17,7 +17,7 @@ from codehub.drivers.process import network
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.layout import Layout, is_token, new_token, parse_id, remove_tree, write_json
 from codehub.drivers.process.machine import INSIDE, Launch, Machine
-from codehub.drivers.process.notes import READY, RECORD, Notes
+from codehub.drivers.process.notes import READY, RECORD, Notes, note_ready
 from codehub.drivers.process.programs import Program, program_of
 from codehub.drivers.process.readiness import answers
 from codehub.drivers.process.records import Record, tail, trim_log
@@ -117,7 +117,7 @@ class Instances:
         ready = await answers(_socket_of(self._layout, record), record.content["ready_path"], seconds)
         if ready:
             with suppress(OSError):  # removed meanwhile
-                (record.folder / READY).touch()
+                note_ready(record.folder)
         return ready
 
     def _watched(self) -> list[int]:

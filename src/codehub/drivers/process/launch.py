@@ -7,11 +7,17 @@ more, in a session of its own, writes down who it is before it becomes the progr
 input, output, and from descriptor 3 on what the plan names. A plan may say that it dozes: then what was forked off only
 waits, with the program's rights and descriptors, and starts the program when there is work for it (`tend`).
 
+What stands between a fork and its program is paid for at every start, in memory that is copied as soon as it is
+touched: so it is done with plain calls of the system, and what is the same for all (the boot, which signals there are)
+is found out once.
+
 As root it first makes a private view of the machine in which the few folders that the sandbox needs are under /tmp:
 so they may lie where the workspace's user could never reach them, such as below root's home.
 """
 
 import ctypes
+import functools
+import gc
 import json
 import os
 import resource
@@ -19,13 +25,12 @@ import select
 import signal
 import socket
 import stat
-from pathlib import Path
 from typing import Any, NoReturn
 
 CLONE_NEWNS = 0x00020000
 MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x80000, 0x2, 0x4
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
-STAGE = Path("/tmp")  # noqa: S108 - covered by a file system of our own, which nobody else sees
+STAGE = "/tmp"  # noqa: S108 - covered by a file system of our own, which nobody else sees
 BACKLOG = 128
 FREE_FROM = 100  # we are handed few descriptors, and open few
 DONE = b"done"
@@ -50,8 +55,8 @@ def check(result: int, what: str) -> None:
         raise Failed(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def mount(source: str, target: Path, kind: str | None, flags: int, data: str | None = None) -> None:
-    texts = [text.encode() if text is not None else None for text in (source, str(target), kind, data)]
+def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    texts = [text.encode() if text is not None else None for text in (source, target, kind, data)]
     check(_libc.mount(texts[0], texts[1], texts[2], flags, texts[3]), f"mount {target}")
 
 
@@ -59,27 +64,55 @@ def stage(sources: list[str]) -> None:
     """Show each source as /tmp/NUMBER to this process and what it becomes."""
     check(_libc.unshare(CLONE_NEWNS), "unshare")
     # What the machine unmounts goes from here too; what is mounted here stays here.
-    mount("none", Path("/"), None, MS_REC | MS_SLAVE)
+    mount("none", "/", None, MS_REC | MS_SLAVE)
     opened = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source in sources]  # /tmp may be where they are
     mount("codehub", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
     for number, descriptor in enumerate(opened):
-        target = STAGE / str(number)
+        target = f"{STAGE}/{number}"
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            target.mkdir()
+            os.mkdir(target)  # noqa: PTH102 - pathlib is dear here
         else:
-            target.touch()
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         mount(f"/proc/self/fd/{descriptor}", target, None, MS_BIND)
         os.close(descriptor)
 
 
-def write_record(path: Path) -> None:
+def write_record(path: str) -> None:
     """All of it or nothing. It need not survive a power cut: what it speaks of does not."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    draft = path.with_suffix(".new")
-    with draft.open("w") as file:
-        json.dump({"pid": os.getpid(), "started": int(fields[19]), "boot": boot}, file)
-    draft.replace(path)
+    started = int(read("/proc/self/stat").rpartition(b")")[2].split()[19])
+    draft = f"{path}.new"
+    write(draft, json.dumps({"pid": os.getpid(), "started": started, "boot": boot()}), os.O_CREAT | os.O_TRUNC)
+    os.rename(draft, path)  # noqa: PTH104 - as above
+
+
+@functools.cache
+def boot() -> str:
+    return read("/proc/sys/kernel/random/boot_id").decode().strip()
+
+
+@functools.cache
+def changed_signals() -> list[int]:
+    """Those that Python, or whoever started us, handles or ignores."""
+    found = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    return [int(number) for number in found if signal.getsignal(number) not in (signal.SIG_DFL, None)]
+
+
+def read(path: str) -> bytes:
+    """A small file of the kernel's."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096)
+    finally:
+        os.close(descriptor)
+
+
+def write(path: str, text: str, flags: int = 0) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o600)
+    try:
+        if os.write(descriptor, text.encode()) != len(text):  # a disk that is full
+            raise Failed(f"{path} cannot be written")
+    finally:
+        os.close(descriptor)
 
 
 def listening(path: str, dialler: int | None) -> int:
@@ -142,7 +175,7 @@ def knocked(leash: int) -> bool:
     return all(number != leash for number, _ in waiting.poll())
 
 
-def tend(command: list[str], environment: dict[str, str], info: int | None) -> None:
+def tend(command: list[str], environment: dict[str, str]) -> None:
     """Start the program when there is work for it, and again should it end before the leash is let go.
 
     What fails now (too many processes, no memory, a machine that is just being upgraded) may work later, so whoever
@@ -154,14 +187,14 @@ def tend(command: list[str], environment: dict[str, str], info: int | None) -> N
     # If bubblewrap is killed what it has started goes on, and comes to us: then the program has not ended.
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     while knocked(leash):
-        how = attempt([*command, "--leash", str(leash)], environment, leash, info)
+        how = attempt([*command, "--leash", str(leash)], environment, leash)
         if is_ready(leash, PAUSE_MILLISECONDS):
             return
         tell(2, f"The way out has ended ({how}); the next connection makes it again.\n".encode())
         send_away()
 
 
-def attempt(command: list[str], environment: dict[str, str], leash: int, info: int | None) -> str:
+def attempt(command: list[str], environment: dict[str, str], leash: int) -> str:
     """Run it to its end; how it ended. It wears our mark from the first moment on, as a fork of ours."""
     try:
         pid = os.fork()
@@ -169,9 +202,6 @@ def attempt(command: list[str], environment: dict[str, str], leash: int, info: i
         return str(error)
     if pid == 0:
         try:
-            if info is not None:  # what an earlier attempt wrote there
-                os.ftruncate(info, 0)
-                os.lseek(info, 0, os.SEEK_SET)
             os.set_inheritable(leash, True)
             os.execve(command[0], command, environment)  # noqa: S606 - no shell is the point
         except OSError as error:
@@ -206,9 +236,10 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
     try:
         os.setsid()
         wear(*plan["mark"])  # before anything else: whoever looks for us finds us, also if we come no further
-        write_record(Path(plan["record"]))
+        if plan["record"] is not None:
+            write_record(plan["record"])
         for procs in plan["cgroups"]:
-            Path(procs).write_text(str(os.getpid()))
+            write(procs, str(os.getpid()))
         if plan["stage"] and os.geteuid() == 0:
             stage(plan["stage"])
         report = arrange(wanted, report)
@@ -222,16 +253,15 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
             os.setgid(plan["user"])
             os.setuid(plan["user"])
         check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no-new-privileges")
-        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-            if signal.getsignal(number) not in (signal.SIG_DFL, None):
-                signal.signal(number, signal.SIG_DFL)
+        for number in changed_signals():
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir(plan["folder"])
         os.umask(0o022 if plan["sandboxed"] else 0o077)
         command = plan["command"]
         if plan["doze"]:
             os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
-            tend(command, plan["environment"], len(wanted) - 1 if plan["info"] is not None else None)
+            tend(command, plan["environment"])
             os._exit(0)
         os.execve(command[0], command, plan["environment"])  # noqa: S606 - no shell is the point
     except Exception as error:  # noqa: BLE001 - whatever it is, this process must not go on as the one it was forked from
@@ -303,6 +333,8 @@ def answer(plans: int, report: int) -> NoReturn:
 
 def main() -> None:
     line = socket.socket(fileno=0)
+    gc.disable()  # a collection in a fork would touch, and so copy, all the memory that it shares with us
+    boot(), changed_signals()  # known to all forks
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that have answered
     while True:
         _, descriptors, _, _ = socket.recv_fds(line, 1, 2)

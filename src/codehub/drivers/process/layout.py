@@ -18,6 +18,7 @@ import secrets
 import stat
 import subprocess
 import time
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.workspace import OpId, WorkspaceId
 
 _SIGN = "codehub-workspaces"
-_STRIPES = 64
+_STRIPES = 1024  # so that sixteen starts at once rarely wait for one another
 _LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.01
 _SOCKET_PATH_BYTES = 107
@@ -101,7 +102,7 @@ class Layout:
     def locked(self, name: str) -> Iterator[None]:
         """Nobody else changes this workspace meanwhile, in whatever process."""
         self.installation()
-        stripe = f"{int.from_bytes(name.encode()[-4:], 'big') % _STRIPES:02}"
+        stripe = f"{zlib.crc32(name.encode()) % _STRIPES:04}"
         with _lock(self.locks / stripe):
             yield
 

@@ -69,7 +69,6 @@ class Launch:
     input: str | None = None
     cgroup: str | None = None
     wait: bool = False
-    name: str = ""  # of a second process of the same thing: goes before the names of its files
     dialler: int | None = None  # as root: the user who may connect to those in `listen` too
 
 
@@ -207,18 +206,19 @@ class Machine:
         self._launcher.close()
 
     def _plan(self, what: Launch, procs: Path | None) -> dict[str, object]:
-        descriptor = _FIRST_FREE + len(what.listen) + len(what.open)
+        info = _FIRST_FREE + len(what.listen) + len(what.open) if self.bwrap and not what.doze else None
         sources = sources_of(what.view)
-        found = {source: str(launch.STAGE / str(number)) for number, source in enumerate(sources)}
+        found = {source: f"{launch.STAGE}/{number}" for number, source in enumerate(sources)}
         if self.bwrap is not None:
             view = self._limited(what.view, what.resources)
-            command = arguments(self.bwrap, view, found if self.is_root else {}, descriptor)
+            command = arguments(self.bwrap, view, found if self.is_root else {}, info)
         else:
             command = list(what.plain)
         environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"} if self.bwrap else dict(what.plain_environment)
         return {
-            "record": str(what.folder / f"{what.name}process.json"),
-            "info": str(what.folder / f"{what.name}sandbox.json") if self.bwrap else None,
+            # One that dozes is known by its mark alone: nobody asks whether it lives.
+            "record": None if what.doze else str(what.folder / "process.json"),
+            "info": str(what.folder / "sandbox.json") if info is not None else None,
             "log": str(what.folder / "log"),
             "input": what.input,
             "listen": [str(path) for path in what.listen],

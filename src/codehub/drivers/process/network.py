@@ -51,7 +51,7 @@ def way_out(machine: Machine, record: Record, user: int, socket: Path) -> Launch
         etc=machine.etc_files(network=True),
     )
     return Launch(
-        folder=record.folder, mark=record.mark, view=view, user=user, listen=[socket], dialler=user, name="egress-",
+        folder=record.folder, mark=record.mark, view=view, user=user, listen=[socket], dialler=user,
         open=[SCRIPTS / "egress.py"],  # now: an upgrade may have replaced it by then
         doze=True, plain=[], plain_environment={}, plain_folder=record.folder,
     )  # fmt: skip

@@ -60,6 +60,16 @@ class Notes:
                 yield note
 
 
+def note_ready(folder: Path) -> None:
+    """A second name for what is there costs less than a new file, which a start has many of."""
+    try:
+        (folder / READY).hardlink_to(folder / RECORD)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without such names
+        (folder / READY).touch()
+
+
 def _key_of(folder: Path) -> _Key | None:
     try:
         found = folder.lstat()

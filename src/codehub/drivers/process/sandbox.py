@@ -76,12 +76,13 @@ class View:
     etc: Mapping[str, Path] = field(default_factory=dict)  # our own versions of files in /etc
 
 
-def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int) -> list[str]:
+def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int | None) -> list[str]:
     """The command line. `sources` says where a bind's source is to be found, `info` which descriptor gets its pid."""
     words = [bwrap, "--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID), "--disable-userns"]
     words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "workspace"]
     words += [] if view.host_network else ["--unshare-net"]
-    words += ["--cap-drop", "ALL", "--new-session", "--clearenv", "--info-fd", str(info)]
+    words += ["--cap-drop", "ALL", "--new-session", "--clearenv"]
+    words += ["--info-fd", str(info)] if info is not None else []
     words += system_words()
     for name, path in view.etc.items():
         words += ["--ro-bind-try", sources.get(path, str(path)), f"/etc/{name}"]
