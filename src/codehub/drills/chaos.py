@@ -105,20 +105,21 @@ async def _kill(users: Users, part: Part, settle_seconds: float, give_up_seconds
         if len(now) >= 1 and now != before:
             break
         await asyncio.sleep(_POLL_SECONDS)
-    is_back = part.living is None or bool(await asyncio.to_thread(part.living))
     answers = await _calm(users, settle_seconds, max(1.0, until - loop.time()))
+    # Only now: at first they may have been children that outlived it for a moment.
+    is_back = part.living is None or bool(await asyncio.to_thread(part.living))
     return Death(part.name, users.next_stretch(), is_back, answers)
 
 
 async def _calm(users: Users, settle_seconds: float, give_up_seconds: float) -> bool:
-    """Whether, in time, requests were answered well for so long."""
+    """Whether, in time, requests were answered well for so long, up to the last answer: silence may be an outage."""
     loop = asyncio.get_running_loop()
     until = loop.time() + give_up_seconds
     failed, since = users.noticed.failed, loop.time()
     while loop.time() < until:
         if users.noticed.failed != failed or users.quiet_for > 1.0:
             failed, since = users.noticed.failed, loop.time()
-        if loop.time() - since >= settle_seconds:
+        if loop.time() - users.quiet_for - since >= settle_seconds:
             return True
         await asyncio.sleep(_POLL_SECONDS)
     return False
