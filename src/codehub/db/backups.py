@@ -18,7 +18,7 @@ from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Identifier, Literal
 
 from codehub.db import archives
-from codehub.db.connecting import connect_error
+from codehub.db.connecting import CONNECT_SECONDS, connect_error
 from codehub.db.locks import AdvisoryLock
 from codehub.db.migrations import MARK
 from codehub.db.pool import Connection
@@ -26,7 +26,6 @@ from codehub.errors import StartError
 from codehub.model.gc import KnownWorkspace
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 
-_CONNECT_SECONDS = 10
 _PAGE = 5000
 _REVISION = re.compile(r"\d{4}")
 
@@ -218,9 +217,9 @@ async def _row(conn: Connection, query: SQL | psycopg.sql.Composed) -> TupleRow:
 @asynccontextmanager
 async def _session(database_url: str) -> AsyncIterator[Connection]:
     try:
-        async with asyncio.timeout(_CONNECT_SECONDS * 2):
+        async with asyncio.timeout(CONNECT_SECONDS * 2):
             conn: Connection = await psycopg.AsyncConnection.connect(
-                database_url, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="codehub_backup"
+                database_url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="codehub_backup"
             )
             # The dump may take long, and this session does nothing meanwhile.
             await conn.execute("SET idle_in_transaction_session_timeout = 0")

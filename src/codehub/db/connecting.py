@@ -1,4 +1,4 @@
-"""Why PostgreSQL could not be connected to, in one line with a next step.
+"""A command's own session with PostgreSQL; and why there is none, in one line with a next step.
 
 libpq says it only as text, and its text can hold parts of a URL that it misread, such as the end of a password with an
 unescaped `@`. So the text is only looked at, never shown.
@@ -10,6 +10,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codehub.errors import StartError
+
+CONNECT_SECONDS = 10
 
 # What an unescaped password spills into does not look like this, or is not a host that exists.
 _HOST = re.compile(r"[\w.,:/ \[\]-]{1,120}")
@@ -61,6 +63,17 @@ _CAUSES = (
         "Start it, or correct the host and the port in the database URL.",
     ),
 )
+
+
+def connect(database_url: str, *, as_program: str) -> psycopg.Connection:
+    """A session in which each statement commits by itself; StartError where there is none."""
+    try:
+        return psycopg.connect(
+            database_url, connect_timeout=CONNECT_SECONDS, application_name=as_program, autocommit=True
+        )
+    except psycopg.Error as error:
+        # Not chained: what libpq says stays here.
+        raise connect_error(database_url, error) from None
 
 
 def apart(database_url: str) -> tuple[str, str | None]:

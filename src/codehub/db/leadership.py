@@ -6,7 +6,7 @@ epoch it believes in, so it either commits before the raise or is refused.
 
 import psycopg
 
-from codehub.db.connecting import connect_error
+from codehub.db.connecting import connect, connect_error
 from codehub.db.pool import Connection
 
 _BUMP = "UPDATE leadership SET epoch = epoch + 1, holder = %s, since = now() RETURNING epoch"
@@ -27,7 +27,7 @@ async def note_unknown(conn: Connection, epoch: int, count: int) -> None:
 def holder_of(database_url: str) -> str:
     """Who leads, or has led last: `host:pid`. For commands, which have no pool."""
     try:
-        with psycopg.connect(database_url, connect_timeout=10) as conn:
+        with connect(database_url, as_program="codehub drill") as conn:
             row = conn.execute("SELECT holder FROM leadership").fetchone()
     except psycopg.Error as error:
         raise connect_error(database_url, error) from None

@@ -14,11 +14,10 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from codehub.db import migrate
-from codehub.db.connecting import connect_error
+from codehub.db.connecting import connect, connect_error
 from codehub.db.pool import Role
 from codehub.errors import StartError
 
-_CONNECT_SECONDS = 10
 _STATEMENT = "60s"
 _MARK = "login of CodeHub in the database "  # the comment on each, with the name of its database
 
@@ -157,14 +156,7 @@ def _somebody(name: str, role: Role) -> StartError:
 @contextmanager
 def _connected(url: str) -> Iterator[psycopg.Connection]:
     try:
-        conn = psycopg.connect(
-            url, connect_timeout=_CONNECT_SECONDS, application_name="codehub migrate", autocommit=True
-        )
-    except psycopg.Error as error:
-        # Not chained: libpq's own text can hold parts of a URL that it misread.
-        raise connect_error(url, error) from None
-    try:
-        with conn:
+        with connect(url, as_program="codehub migrate") as conn:
             conn.execute(SQL("SET statement_timeout = {}").format(_STATEMENT))
             yield conn
     except psycopg.Error as error:

@@ -22,7 +22,7 @@ from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionS
 from alembic.script import ScriptDirectory
 from psycopg import sql
 
-from codehub.db.connecting import connect_error
+from codehub.db.connecting import connect
 from codehub.db.locks import AdvisoryLock
 from codehub.db.migrations import BASELINE, MARK
 from codehub.errors import StartError
@@ -30,7 +30,6 @@ from codehub.errors import StartError
 log = logging.getLogger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-_CONNECT_SECONDS = 10
 _OTHERS_SECONDS = 300  # how long to wait for another process that is migrating
 _ASK_AGAIN_SECONDS = 0.2
 _READ_SECONDS = 30  # how long a look may wait for somebody who changes the schema; nobody waits behind it
@@ -151,13 +150,7 @@ def _stored_floor(raw: psycopg.Connection) -> str | None:
 
 @contextmanager
 def _connection(database_url: str) -> Iterator[psycopg.Connection]:
-    try:
-        raw = psycopg.connect(
-            database_url, connect_timeout=_CONNECT_SECONDS, application_name="codehub migrate", autocommit=True
-        )
-    except psycopg.Error as error:
-        # Not chained: libpq's own text can hold parts of a URL that it misread.
-        raise connect_error(database_url, error) from None
+    raw = connect(database_url, as_program="codehub migrate")
     try:
         # timezone: M1's timestamps have none and are read as UTC.
         raw.execute("SET timezone = 'UTC'")
