@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from codehub.backup import programs, restoring
-from codehub.backup.file import opened
+from codehub.backup.file import opened, write
 from codehub.backup.making import _dump
 from codehub.backup.restoring import restore
 from codehub.db import backups, migrate
@@ -297,21 +297,24 @@ async def test_no_file_is_overwritten_and_none_is_left_half_done(database: str, 
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
-async def test_where_a_file_can_have_one_name_only(database: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_a_file_can_have_one_name_only(database: str, path: Path, tmp_path: Path) -> None:
     """As on memory sticks and some network shares."""
 
-    def refuse(*_: object) -> None:
+    def refuse(_file: Path, _name: Path) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refuse)
     await back_up(path, database)
-    with opened(path) as (manifest, _):
-        assert manifest.counts["workspaces"] == 0
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    precious = path.read_bytes()
+    dump, other = tmp_path / "dump", tmp_path / "other"
+    with opened(path) as (manifest, content):
+        dump.write_bytes(content.read(manifest.dump_bytes))
+    write(other, manifest, dump, link=refuse)
+    with opened(other) as (found, _):
+        assert found == manifest
+    assert stat.S_IMODE(other.stat().st_mode) == 0o600
+    precious = other.read_bytes()
     with pytest.raises(StartError, match="is there already"):
-        await back_up(path, database)
-    assert path.read_bytes() == precious
+        write(other, manifest, dump, link=refuse)
+    assert other.read_bytes() == precious
 
 
 async def test_trouble_elsewhere_is_not_called_the_files(database: str, path: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -89,8 +89,8 @@ def checksum(path: Path) -> tuple[str, int]:
     return digest.hexdigest(), size
 
 
-def write(path: Path, manifest: Manifest, dump: Path) -> None:
-    """Complete and on the disk, or not there."""
+def write(path: Path, manifest: Manifest, dump: Path, *, link: Callable[[Path, Path], None] = os.link) -> None:
+    """Complete and on the disk, or not there. `link` gives a file a second name, where the file system knows that."""
     draft = dump.with_name("backup.tar")
     text = json.dumps(asdict(manifest), indent=1).encode()
     try:
@@ -106,7 +106,7 @@ def write(path: Path, manifest: Manifest, dump: Path) -> None:
                     tar.addfile(body, content)
             out.flush()
             os.fsync(out.fileno())
-        _put(draft, path)
+        _put(draft, path, link)
         sync_folder(path.parent)
     except FileExistsError:
         raise StartError(f"{path} is there already.", "Choose another name, or move it away.") from None
@@ -193,10 +193,10 @@ def _damaged(path: Path, why: str) -> StartError:
     return StartError(f"The backup {path} is damaged: {why}.", "Use another backup; nothing was changed.")
 
 
-def _put(draft: Path, path: Path) -> None:
+def _put(draft: Path, path: Path, link: Callable[[Path, Path], None]) -> None:
     """Give it its name; FileExistsError where something has that name."""
     try:
-        os.link(draft, path)  # unlike a rename it replaces nothing
+        link(draft, path)  # unlike a rename it replaces nothing
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
