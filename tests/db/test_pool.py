@@ -55,7 +55,7 @@ async def test_a_slow_statement_ends(database: str) -> None:
         with pytest.raises(Unavailable):
             async with connection(pool) as conn:
                 await conn.execute("SELECT pg_sleep(60)")
-        await ping(pool)
+        await eventually_async(lambda: _answers(pool), "the next one is answered")
 
 
 async def test_what_was_decided_in_time_has_time_to_be_committed(database: str, owner: Connection) -> None:
@@ -69,6 +69,7 @@ async def test_what_was_decided_in_time_has_time_to_be_committed(database: str, 
            FOR EACH ROW EXECUTE FUNCTION take_time()"""
     )
     async with open_pool(database, Role.API, timeouts=Timeouts(answer=0.8, commit=30)) as pool:
+        await pool.wait()
         async with connection(pool) as conn:
             await add_user(conn)
         assert await (await owner.execute("SELECT FROM users")).fetchall()
@@ -79,19 +80,18 @@ async def test_what_was_decided_in_time_has_time_to_be_committed(database: str, 
 
 
 async def test_waiting_for_a_connection_ends(database: str) -> None:
-    async with (
-        open_pool(database, Role.API, max_size=1, timeouts=Timeouts(checkout=0.1)) as pool,
-        connection(pool),
-    ):
-        with pytest.raises(Unavailable):
-            await ping(pool)
+    async with open_pool(database, Role.API, max_size=1, timeouts=Timeouts(checkout=0.1)) as pool:
+        await pool.wait()  # to connect may take longer than there is for a connection that is there
+        async with connection(pool):
+            with pytest.raises(Unavailable):
+                await ping(pool)
 
 
 async def test_a_process_paused_in_a_transaction_loses_its_locks(database: str, owner: Connection) -> None:
     async with open_pool(database, Role.CONTROLLER, timeouts=Timeouts(idle_in_transaction=0.1)) as pool:
         with pytest.raises(Unavailable):
             await _pause_in_a_transaction(pool, owner)
-        await ping(pool)
+        await eventually_async(lambda: _answers(pool), "others go on")
 
 
 async def _pause_in_a_transaction(pool: Pool, watcher: Connection) -> None:

@@ -7,17 +7,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 import codehub
 from codehub.embedded.claim import Territory, inhabitants
 from tests.support import missing
+
+T = TypeVar("T")
 
 HOLDER = Path(__file__).with_name("holder.py")
 SOURCE = Path(codehub.__file__).parents[1]
@@ -50,12 +52,18 @@ def processes_at(path: Path) -> list[str]:
     return found
 
 
-def owners_of(pids: list[int]) -> set[int]:
-    found = set()
+def of_each(pids: list[int], ask: Callable[[Path], T]) -> list[T]:
+    """What the system says of each: `ask` is given its folder in /proc. Workers of a server's may have ended since."""
+    found = []
     for pid in pids:
-        with suppress(FileNotFoundError):  # a worker of the server's that has ended since
-            found.add(Path(f"/proc/{pid}").stat().st_uid)
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.append(ask(Path(f"/proc/{pid}")))
+    assert found or not pids, "all of them have ended"
     return found
+
+
+def owners_of(pids: list[int]) -> set[int]:
+    return set(of_each(pids, lambda process: process.stat().st_uid))
 
 
 def copy_of(data: Path, target: Path) -> Path:

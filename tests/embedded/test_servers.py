@@ -3,7 +3,7 @@ import os
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from tests.embedded.support import (
     holding,
     is_root,
     needs_root,
+    of_each,
     postgres_pids,
     processes_at,
     server_pids,
@@ -32,6 +33,23 @@ from tests.support import eventually_async
 
 def data_of(servers: RunningServers) -> Path:
     return servers.children[0].log.parents[1]
+
+
+def status_of(process: Path) -> str:
+    return (process / "status").read_text()
+
+
+def told_by(process: Path) -> bytes:
+    return (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+
+
+def links_of(process: Path) -> list[str]:
+    """What it has open."""
+    found = []
+    for descriptor in (process / "fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.append(str(descriptor.readlink()))
+    return found
 
 
 def setting(servers: RunningServers, name: str) -> str:
@@ -91,12 +109,8 @@ class TestValkey:
 def test_nothing_listens_on_a_network(servers: RunningServers) -> None:
     pids = server_pids(data_of(servers))
     assert len(pids) > 2
-    sockets = {
-        str(descriptor.readlink()).removeprefix("socket:[").removesuffix("]")
-        for pid in pids
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir()
-        if str(descriptor.readlink()).startswith("socket:")
-    }
+    opened = [each for links in of_each(pids, links_of) for each in links]
+    sockets = {each.removeprefix("socket:[").removesuffix("]") for each in opened if each.startswith("socket:")}
     tables = [Path("/proc/net") / name for name in ("tcp", "tcp6", "udp", "udp6")]
     inodes = {line.split()[9] for table in tables if table.exists() for line in table.read_text().splitlines()[1:]}
     assert sockets
@@ -113,8 +127,7 @@ def test_no_secret_is_shown(servers: RunningServers) -> None:
     passwords = [str(urlsplit(url).password) for url in (servers.database_url, servers.redis_url) if url]
     assert len(passwords) == 2
     shown = repr(servers).encode()
-    for pid in server_pids(data_of(servers)):
-        shown += Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+    shown += b"".join(of_each(server_pids(data_of(servers)), told_by))
     shown += b"".join(log.read_bytes() for log in (data_of(servers) / "logs").iterdir())
     for password in passwords:
         assert password.encode() not in shown
@@ -122,8 +135,8 @@ def test_no_secret_is_shown(servers: RunningServers) -> None:
 
 @pytest.mark.skipif(not is_root, reason="as an ordinary user they run as that user")
 def test_servers_have_no_privileges(servers: RunningServers) -> None:
-    for pid in server_pids(data_of(servers)):
-        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    for text in of_each(server_pids(data_of(servers)), status_of):
+        status = dict(line.split(":", 1) for line in text.splitlines())
         assert "0" not in status["Uid"].split() + status["Gid"].split() + status["Groups"].split()
         assert int(status["CapEff"], 16) == 0
 
@@ -132,15 +145,14 @@ def test_servers_have_no_privileges(servers: RunningServers) -> None:
 def test_servers_keep_none_of_roots_groups(used: Path) -> None:
     with holding(used, groups=[0, 4]) as other:
         other.report()
-        for pid in server_pids(used):
-            status = Path(f"/proc/{pid}/status").read_text()
+        for status in of_each(server_pids(used), status_of):
             assert "\nGroups:\t" in status
             assert not re.search(r"^Groups:.*\d", status, re.MULTILINE)
 
 
 def test_ctrl_c_in_the_terminal_does_not_reach_them(servers: RunningServers) -> None:
-    for pid in server_pids(data_of(servers)):
-        assert os.getpgid(pid) != os.getpgid(0)
+    groups = of_each(server_pids(data_of(servers)), lambda process: os.getpgid(int(process.name)))
+    assert os.getpgid(0) not in groups
 
 
 async def test_data_survives_a_restart_and_all_processes_end(place: Path) -> None:

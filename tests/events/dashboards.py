@@ -119,11 +119,12 @@ async def serving(
     source_type: type[LiveWorkspaces] = LiveWorkspaces,
 ) -> AsyncIterator[Server]:
     settings = settings or Settings.load()
-    timeouts = Timeouts(connect=1, checkout=1, statement=2)
+    timeouts = Timeouts(connect=3, checkout=3, statement=3)  # an outage is noticed while a test waits for it
     async with (
         open_pool(database_url, Role.API, max_size=4, timeouts=timeouts) as pool,
         open_redis(redis_url) as redis,
     ):
+        await pool.wait()
         context = Context(settings, pool, redis, lambda: {InstanceBackend.PROCESS: ["ide"]}, InstanceBackend.PROCESS)
         app = create_app({}, Metrics(), context=context)
         if events.router not in ROUTERS:
