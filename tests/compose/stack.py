@@ -69,6 +69,9 @@ class Stack:
         started = str(self.container(service)["State"]["StartedAt"])
         return (datetime.now(UTC) - datetime.fromisoformat(started[:19] + "+00:00")).total_seconds()
 
+    def wait_until_up_for(self, service: str, seconds: float) -> None:
+        eventually(lambda: self.up_for(service) >= seconds, f"{service} is up for {seconds} s", seconds + 60)
+
     def is_ready(self, service: str) -> bool:
         """Asked of the one process, not of whoever shares its port."""
         part, _, number = service.partition("-")

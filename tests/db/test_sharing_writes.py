@@ -71,6 +71,15 @@ async def begun(noting: Noting, batches: int) -> None:
             await asyncio.sleep(0.001)
 
 
+async def all_taken(pool: Pool, noting: Noting) -> "list[asyncio.Task[int]]":
+    """Two wishes that wait at the door, each in a transaction of its own: there are no more of those at once."""
+    first = []
+    for number in (0, 1):
+        first.append(ask(pool, noting, SLOW + number))
+        await begun(noting, number + 1)
+    return first
+
+
 async def noted(owner: Connection) -> list[int]:
     rows = await (await owner.execute("SELECT n FROM noted ORDER BY n")).fetchall()
     return [number for (number,) in rows]
@@ -127,10 +136,7 @@ async def test_a_wish_that_was_picked_up_late_has_no_more_time_than_its_author(
 ) -> None:
     """Behind a transaction that takes long it begins late; whoever asked has been answered when the door opens."""
     async with door_closed(owner):
-        first = [ask(hurried, noting, SLOW)]
-        await begun(noting, 1)
-        first.append(ask(hurried, noting, SLOW + 1))
-        await begun(noting, 2)
+        first = await all_taken(hurried, noting)
         await asyncio.sleep(1)  # of the two seconds that they have
         late = ask(hurried, noting, SLOW + 2)
         assert await outcomes(*first, late) == [Unavailable] * 3
@@ -144,11 +150,8 @@ async def test_who_has_time_left_is_not_cut_off_with_the_oldest(
     hurried: Pool, noting: Noting, owner: Connection
 ) -> None:
     async with door_closed(owner):
-        first = [ask(hurried, noting, SLOW)]
-        await begun(noting, 1)
-        first.append(ask(hurried, noting, SLOW + 1))
-        await begun(noting, 2)
-        await asyncio.sleep(0.9)
+        first = await all_taken(hurried, noting)
+        await asyncio.sleep(0.9)  # each has two seconds from when it asked; first ones, old and young end in that order
         old = ask(hurried, noting, SLOW + 2)
         await asyncio.sleep(0.8)
         young = ask(hurried, noting, SLOW + 3)
@@ -210,10 +213,7 @@ async def test_a_caller_who_leaves_takes_nobody_along_and_is_not_served(
     pool: Pool, noting: Noting, owner: Connection
 ) -> None:
     async with door_closed(owner):
-        first = [ask(pool, noting, SLOW)]
-        await begun(noting, 1)
-        first.append(ask(pool, noting, SLOW + 1))
-        await begun(noting, 2)
+        first = await all_taken(pool, noting)
         leaves, stays = ask(pool, noting, 1), ask(pool, noting, 2)
         await asyncio.sleep(0)
         leaves.cancel()

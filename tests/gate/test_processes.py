@@ -107,6 +107,7 @@ def test_it_is_ready_once_its_own_login_has_worked_and_stays_so(tmp_path: Path, 
         return httpx.get(f"http://127.0.0.1:{health}/readyz", timeout=20, trust_env=False)
 
     def keeps_saying(status: int) -> None:
+        """For longer than an answer is remembered: that nothing changes is shown by nothing but time."""
         until = time.monotonic() + 2 * FRESH_SECONDS
         while time.monotonic() < until:
             assert ready().status_code == status

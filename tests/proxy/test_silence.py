@@ -99,7 +99,7 @@ def test_a_body_may_take_longer_than_an_answer_and_a_stream_may_be_silent() -> N
     with through(slow, limits) as (here, _):
         peer = here.connect()
         peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nh")
-        time.sleep(2.5)
+        time.sleep(2.5)  # longer than there is for an answer: that time begins with the body's end
         peer.send(b"i")
         assert peer.answer()[2] == b"ok"
         peer.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")

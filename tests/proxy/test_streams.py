@@ -181,7 +181,7 @@ def test_a_client_that_takes_nothing_is_given_up() -> None:
 
 
 def _standstill(number: Callable[[], int]) -> int:
-    """Where it stops growing."""
+    """Where it stops growing; nothing shows that it will not go on, so time has to pass."""
     last, since = -1, time.monotonic()
     while time.monotonic() - since < 0.5:
         if number() != last:
