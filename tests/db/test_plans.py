@@ -93,12 +93,7 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
         2000,
     ),
     "ttl_candidates": (TTL_CANDIDATES, [100], {"idx_workspaces_ttl_check"}, 3000),
-    "count_running": (
-        COUNT_RUNNING,
-        {"owner": OWNER, "excluding": None},
-        COUNTING,
-        2000,
-    ),
+    "count_running": (COUNT_RUNNING, [], COUNTING, 2000),
     "count_running_of": (COUNT_RUNNING_OF, [[OWNER]], COUNTING, 2000),
     "known": (KNOWN, [START, 500], {"workspaces_pkey"}, 1000),
     "known_of": (KNOWN_OF, {"ids": [START], "keys": ["k"]}, {"workspaces_pkey", "idx_workspaces_source"}, 20),

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codehub.db.limits import count_running, hold_limits
+from codehub.db.limits import count_held, count_running
 from codehub.db.pool import Connection, Role
 from codehub.db.reads import by_ids, needing_work, sweep, ttl_candidates
 from codehub.model import conditions as c
 from codehub.model.limits import Usage
 from codehub.model.phase import VALID_PAIRS
 from codehub.model.ttl import due
-from codehub.model.workspace import Desired, Operation, Phase, WorkspaceId
+from codehub.model.workspace import Desired, Operation, Phase, UserId, WorkspaceId
 from tests.db.conftest import connect_as
 from tests.db.support import OWNER, STRANGER, add_user, add_workspace, change, is_waiting_for_lock
 from tests.support import eventually_async
@@ -191,16 +191,22 @@ COUNTED: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-async def test_count_running(owner: Connection, api: Connection) -> None:
+async def usage_of(conn: Connection, user: UserId) -> Usage:
+    usages, _ = await count_held(conn, [user], [])
+    return usages[user]
+
+
+async def test_what_counts(owner: Connection, api: Connection) -> None:
     await add_user(owner)
-    for name, (columns, counted) in COUNTED.items():
-        before = await count_running(api, OWNER)
+    for name, (columns, is_counted) in COUNTED.items():
+        before = await usage_of(api, OWNER)
         identity = await add_workspace(owner, **columns)
-        after = await count_running(api, OWNER)
-        assert (after.user - before.user, after.total - before.total) == ((1, 1) if counted else (0, 0)), name
-        assert await count_running(api, OWNER, excluding=identity) == before, name
-    total = sum(counted for _, counted in COUNTED.values())
-    assert await count_running(api, STRANGER) == Usage(user=0, total=total)
+        usages, counted = await count_held(api, [OWNER, STRANGER], [identity])
+        more = 1 if is_counted else 0
+        assert usages[OWNER] == Usage(user=before.user + more, total=before.total + more), name
+        assert usages[STRANGER] == Usage(user=0, total=before.total + more), name
+        assert counted == ({identity} if is_counted else set()), name
+    assert await count_running(api) == sum(is_counted for _, is_counted in COUNTED.values())
 
 
 _MAY_HAVE_ONE = {Phase.RUNNING, Phase.ERROR, Phase.DELETING}
@@ -241,7 +247,7 @@ async def test_the_count_is_exact_for_every_row_that_can_exist(
         wanted = desired is Desired.RUNNING and not is_deleted and phase is not Phase.ERROR
         exists = exists or operation in _HANDLES_ONE or phase is Phase.RUNNING
         expected[user] += wanted or exists
-    assert await count_running(api, OWNER) == Usage(user=expected[OWNER], total=sum(expected.values()))
+    assert await usage_of(api, OWNER) == Usage(user=expected[OWNER], total=sum(expected.values()))
 
 
 async def test_counting_and_admitting_is_one_step(owner: Connection, api: Connection, database: str) -> None:
@@ -250,12 +256,10 @@ async def test_counting_and_admitting_is_one_step(owner: Connection, api: Connec
 
         async def ask() -> Usage:
             async with second.transaction():
-                await hold_limits(second)
-                return await count_running(second, OWNER)
+                return await usage_of(second, OWNER)
 
         async with api.transaction():
-            await hold_limits(api)
-            assert (await count_running(api, OWNER)).user == 0
+            assert (await usage_of(api, OWNER)).user == 0
             asking = asyncio.create_task(ask())
             await eventually_async(lambda: is_waiting_for_lock(owner, second), "the second request waits")
             await api.execute("UPDATE workspaces SET desired_state = 'RUNNING' WHERE id = %s", [identity])
@@ -265,4 +269,4 @@ async def test_counting_and_admitting_is_one_step(owner: Connection, api: Connec
 async def test_a_change_of_the_wish_is_counted_at_once(owner: Connection, api: Connection) -> None:
     identity = await add_workspace(owner, phase="STANDBY", desired_state="STANDBY")
     await change(owner, identity, desired_state="RUNNING")
-    assert await count_running(api, OWNER) == Usage(user=1, total=1)
+    assert await usage_of(api, OWNER) == Usage(user=1, total=1)

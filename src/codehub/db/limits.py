@@ -46,10 +46,7 @@ _COUNTED = SQL("""(
 ) AS counted
 """).format(INSTANCE_EXISTS=_INSTANCE_EXISTS)
 
-COUNT_RUNNING = SQL("""
-SELECT count(*) FILTER (WHERE owner_user_id = %(owner)s), count(*) FROM {COUNTED}
-WHERE id IS DISTINCT FROM %(excluding)s::uuid
-""").format(COUNTED=_COUNTED)
+COUNT_RUNNING = SQL("SELECT count(*) FROM {COUNTED}").format(COUNTED=_COUNTED)
 
 # Of each of these who has any; the row without an owner is everybody's.
 COUNT_RUNNING_OF = SQL("""
@@ -96,12 +93,11 @@ async def hold_limits(conn: Connection) -> None:
     await conn.execute(_HOLD, [int(AdvisoryLock.LIMITS)])
 
 
-async def count_running(conn: Connection, owner: UserId, excluding: WorkspaceId | None = None) -> Usage:
-    """What `owner` and everybody use, without the workspace that asks."""
-    cursor = await conn.execute(COUNT_RUNNING, {"owner": owner, "excluding": excluding})
-    row = await cursor.fetchone()
+async def count_running(conn: Connection) -> int:
+    """How many count, of everybody's; to look at, not to admit by."""
+    row = await (await conn.execute(COUNT_RUNNING)).fetchone()
     assert row is not None
-    return Usage(user=row[0], total=row[1])
+    return int(row[0])
 
 
 async def count_held(

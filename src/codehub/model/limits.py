@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How many workspaces run or are to run, without the one that asks."""
+    """How many workspaces run or are to run."""
 
     user: int
     total: int
@@ -24,7 +24,7 @@ class Quota:
 
 
 def refusal(usage: Usage, quota: Quota) -> str | None:
-    """Why one more may not run, or None when it may."""
+    """Why one more than `usage` may not run, or None when it may."""
     if usage.user >= quota.per_user:
         return f"You have {usage.user} running workspaces, the most you may have. Stop one first."
     if usage.total >= quota.total:

@@ -31,8 +31,7 @@ class LimitsInUse:
 async def limits_in_use(pool: Pool, quota: Quota, actor: Actor) -> LimitsInUse:
     actor.require_admin()
     async with connection(pool) as conn:
-        usage = await limits.count_running(conn, actor.user_id)
-        return LimitsInUse(quota, usage.total, await limits.running_by_user(conn, _MOST_USERS))
+        return LimitsInUse(quota, await limits.count_running(conn), await limits.running_by_user(conn, _MOST_USERS))
 
 
 async def audit_page(
