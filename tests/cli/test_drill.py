@@ -73,7 +73,7 @@ def test_servers_die_and_users_notice_little(place: Path) -> None:
             CODEHUB_URL=codehub.url,
             CODEHUB_TOKEN=token,
         )
-        assert code == 0, err
+        assert code == 0, (out, err)
         told = json.loads(out)
         assert [death["part"] for death in told["deaths"]] == ["postgresql", "valkey"]
         assert told["is_well"]

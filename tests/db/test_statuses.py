@@ -213,7 +213,6 @@ async def test_a_replaced_leader_writes_nothing(owner: Connection, controller: C
     old = await leadership.bump_epoch(controller, "old")
     new = await leadership.bump_epoch(controller, "new")
     assert (old, new) == (1, 2)
-    assert await leadership.current_epoch(controller) == new
     for stale in (old, 0, 99):
         with pytest.raises(StaleLeader):
             await write_statuses(controller, stale, [started(was)])

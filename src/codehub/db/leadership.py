@@ -10,13 +10,14 @@ from codehub.db.connecting import connect, connect_error
 from codehub.db.pool import Connection
 
 _BUMP = "UPDATE leadership SET epoch = epoch + 1, holder = %s, since = now() RETURNING epoch"
-_CURRENT = "SELECT epoch FROM leadership"
 _NOTE_UNKNOWN = "UPDATE leadership SET unknown_resources = %s, unknown_epoch = epoch WHERE epoch = %s"
 
 
 async def bump_epoch(conn: Connection, holder: str) -> int:
     """Begin a new leadership. Waits for writes of the old one that are under way."""
-    return await _one(conn, _BUMP, [holder])
+    row = await (await conn.execute(_BUMP, [holder])).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 async def note_unknown(conn: Connection, epoch: int, count: int) -> None:
@@ -32,13 +33,3 @@ def holder_of(database_url: str) -> str:
     except psycopg.Error as error:
         raise connect_error(database_url, error) from None
     return str(row[0]) if row is not None else ""
-
-
-async def current_epoch(conn: Connection) -> int:
-    return await _one(conn, _CURRENT, [])
-
-
-async def _one(conn: Connection, statement: str, arguments: list[str]) -> int:
-    row = await (await conn.execute(statement, arguments)).fetchone()
-    assert row is not None
-    return int(row[0])
