@@ -21,9 +21,9 @@ from codehub.backup.file import opened, write
 from codehub.backup.making import _dump
 from codehub.backup.restoring import restore
 from codehub.db import backups, migrate
-from codehub.db.backups import EPOCHS_PER_RESTORE
 from codehub.db.leading import open_seat
 from codehub.db.pool import Connection, Role, connection, open_pool
+from codehub.db.replacing import EPOCHS_PER_RESTORE
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.faults import Misbehaviour
 from codehub.errors import StartError

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from codehub.backup import programs
 from codehub.backup.restoring import restore
-from codehub.db import backups, migrate
+from codehub.db import backups, foreign, migrate, replacing
 from codehub.db.migrations import MARK
 from codehub.db.pool import Connection
 from codehub.errors import StartError
@@ -200,7 +200,7 @@ async def test_every_table_of_ours_is_known_and_marked(database: str) -> None:
         "SELECT relname, obj_description(oid, 'pg_class') FROM pg_class "
         "WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace",
     )
-    assert {name for name, _ in found} == backups.OURS, (
+    assert {name for name, _ in found} == foreign.OURS, (
         "a new table belongs there, or its backups cannot be restored over"
     )
     assert {mark for _, mark in found} == {MARK}
@@ -211,10 +211,10 @@ async def test_every_routine_and_type_of_any_version_is_known(empty_database: st
     for revision in reversed(list(ScriptDirectory(str(migrate.MIGRATIONS)).walk_revisions())):
         migrate.upgrade(empty_database, revision.revision)
         with psycopg.connect(empty_database) as conn:
-            there = conn.execute(backups._BESIDE, {"mark": MARK}).fetchall()
+            there = conn.execute(foreign.BESIDE, {"mark": MARK}).fetchall()
         assert all(is_marked for _, is_marked in there)
         found |= {name for name, _ in there}
-    assert found == backups.OURS_BESIDE, "a new one belongs there, as a new table does"
+    assert found == foreign.OURS_BESIDE, "a new one belongs there, as a new table does"
 
 
 async def test_another_schema_than_public(database: str, second: str, path: Path, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ async def test_another_schema_than_public(database: str, second: str, path: Path
 async def test_nothing_is_replaced_but_where_the_leaders_lock_is_held(database: str, second: str, where: str) -> None:
     """On another server behind the same name, or after the session that held it was cut off."""
     async with backups.nobody_leading(database) as found:
-        scripts = {"before": backups.script_before(found), "after": backups.script_after("public", {}, found)}
+        scripts = {"before": replacing.script_before(found), "after": replacing.script_after("public", {}, found)}
         with psycopg.connect(database) as conn:
             conn.execute(scripts[where].encode())
             conn.rollback()

@@ -5,7 +5,7 @@ this version can use the backup's schema; that of the database may be any, since
 
 pg_restore turns the dump into statements that psql carries out; COMMIT is sent only after pg_restore has ended well, so
 that whatever dies on the way leaves the database as it was. What must be different in a database that is older than the
-world around it is part of the same transaction (db/backups.py).
+world around it is part of the same transaction (db/replacing.py).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import IO
 from codehub.backup import programs
 from codehub.backup.file import Manifest, opened
 from codehub.backup.programs import Programs
-from codehub.db import backups, migrate
+from codehub.db import backups, migrate, replacing
 from codehub.db.backups import Contents
 from codehub.errors import StartError
 
@@ -67,8 +67,8 @@ async def _migrate(database_url: str) -> None:
 
 
 def _check_free(found: Contents, manifest: Manifest, *, force: bool) -> None:
-    if found.strange:
-        names = ", ".join(found.strange[:_MOST_NAMES]) + (", …" if len(found.strange) > _MOST_NAMES else "")
+    if found.foreign:
+        names = ", ".join(found.foreign[:_MOST_NAMES]) + (", …" if len(found.foreign) > _MOST_NAMES else "")
         raise StartError(
             f"The database holds what is not CodeHub's: {names}.", "Make a database of its own for CodeHub."
         )
@@ -105,11 +105,11 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
     giving = asyncio.create_task(_give(dump, manifest.dump_bytes, source))
     is_told = False
     try:
-        await _tell(target, backups.script_before(before).encode())
+        await _tell(target, replacing.script_before(before).encode())
         await _pass_on(source, target, is_old=before.server_version < _KNOWS_TRANSACTION_TIMEOUT)
         await giving
         await ends[1]
-        after = backups.script_after(manifest.namespace, manifest.counts, before)
+        after = replacing.script_after(manifest.namespace, manifest.counts, before)
         await _tell(target, f"{after}\nCOMMIT;\n".encode())
         is_told = True
     except (BrokenPipeError, ConnectionResetError):

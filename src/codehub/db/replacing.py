@@ -1,0 +1,111 @@
+"""The statements of a restore around those of the dump, which replace what is in the schema.
+
+They are one transaction. It asks first and last whether the leader's lock is held on the very database that it is in:
+another server behind the same name, or a session that was cut off meanwhile, leaves everything as it is. What must be
+different in a database that is older than the world around it is the last part of it.
+"""
+
+from collections.abc import Mapping
+
+from psycopg.sql import SQL, Identifier, Literal
+
+from codehub.db.backups import Contents
+from codehub.db.locks import AdvisoryLock
+
+# Raises unless the session that looked still holds the leader's lock, on this server and in this database.
+_GUARD = """
+DO $guard$ BEGIN
+    IF NOT EXISTS (
+        SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+        WHERE datname = current_database() AND locktype = 'advisory' AND granted AND pid = {pid}
+              AND (classid::bigint << 32) | objid::bigint = {lock}
+    ) THEN
+        RAISE EXCEPTION 'this is not the database that was looked at, or the leader''s lock in it was lost';
+    END IF;
+END $guard$;
+"""
+
+# Everything in the schema, whatever version made it; what an extension brought along is not ours. Not CASCADE: what is
+# elsewhere and relies on a table of ours would go with it.
+_CLEAR = """
+SET lock_timeout = '30s';
+DO $clear$
+DECLARE
+    thing record;
+BEGIN
+    FOR thing IN
+        SELECT format('DROP %s %s', kind, string_agg(format('%I.%I', relnamespace::regnamespace::text, relname), ', '))
+               AS statement
+        FROM pg_class, LATERAL (SELECT CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
+                                                    WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind) AS of_kind
+        WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass
+                              AND objid = pg_class.oid AND deptype IN ('e', 'i', 'a'))
+        GROUP BY kind
+        ORDER BY kind = 'SEQUENCE', kind = 'TABLE', kind = 'MATERIALIZED VIEW'
+    LOOP
+        EXECUTE thing.statement;
+    END LOOP;
+    FOR thing IN
+        SELECT format('DROP ROUTINE %s', oid::regprocedure) AS statement FROM pg_proc
+        WHERE pronamespace = current_schema()::regnamespace
+              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass
+                              AND objid = pg_proc.oid AND deptype = 'e')
+    LOOP
+        EXECUTE thing.statement;
+    END LOOP;
+    FOR thing IN
+        SELECT format('DROP TYPE %s', oid::regtype) AS statement FROM pg_type
+        WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd')
+              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass
+                              AND objid = pg_type.oid AND deptype = 'e')
+    LOOP
+        EXECUTE thing.statement;
+    END LOOP;
+END $clear$;
+"""
+
+# What must be different in a database that is older than the world around it:
+# - an old leader may still believe in any epoch up to the newest there ever was, so the new ones begin far above;
+# - whoever has logged out, or was logged out, since the backup stays so;
+# - what was in the trash may have been taken out of it since: it is kept for a whole retention again;
+# - an unfinished archive of this op_id may be complete in the store, with an older state of the home in it;
+# - nobody was idle while there was no CodeHub;
+# - what an administrator said of missing homes was said of another world. Older schemas have no place for it.
+EPOCHS_PER_RESTORE = 1 << 32
+_SETTLE = """
+UPDATE {schema}.leadership SET epoch = greatest(epoch, {epoch}) + {step}, holder = 'a restore', since = now();
+DELETE FROM {schema}.sessions;
+UPDATE {schema}.workspaces SET deleted_at = now() WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
+UPDATE {schema}.workspaces SET op_id = gen_random_uuid()
+WHERE operation = 'ARCHIVING' AND archive_key IS DISTINCT FROM id || '/' || op_id || '/home.tar.zst';
+UPDATE {schema}.workspaces SET last_access_at = now() WHERE desired_state = 'RUNNING' AND deleted_at IS NULL;
+DO $losses$ BEGIN
+    DELETE FROM {schema}.accepted_losses;
+EXCEPTION WHEN undefined_table THEN NULL;
+END $losses$;
+"""
+
+
+def script_before(before: Contents) -> str:
+    """Statements that come before the dump's, in the same transaction."""
+    return f"BEGIN;\n{_guard(before)}{_CLEAR}"
+
+
+def script_after(namespace: str, counts: Mapping[str, int], before: Contents) -> str:
+    """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT."""
+    checks = SQL("").join(
+        SQL(
+            "DO $count$ BEGIN IF (SELECT count(*) FROM {table}) <> {count} THEN "
+            "RAISE EXCEPTION 'a table has another number of rows than the backup says'; END IF; END $count$;\n"
+        ).format(table=Identifier(namespace, table), count=Literal(count))
+        for table, count in sorted(counts.items())
+    )
+    settle = SQL(_SETTLE).format(
+        schema=Identifier(namespace), epoch=Literal(before.epoch), step=Literal(EPOCHS_PER_RESTORE)
+    )
+    return f"SET lock_timeout = '30s';\n{checks.as_string()}{settle.as_string()}{_guard(before)}"
+
+
+def _guard(before: Contents) -> str:
+    return SQL(_GUARD).format(pid=Literal(before.pid), lock=Literal(int(AdvisoryLock.LEADER))).as_string()
