@@ -26,6 +26,7 @@ from codehub.coordinator.ports import Asked, Reading
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db import migrate
 from codehub.db.leadership import bump_epoch
+from codehub.db.losses import Word
 from codehub.db.pool import Role, connection, open_pool
 from codehub.db.rows import home_context_json
 from codehub.db.statuses import HistoryEntry, StatusChange
@@ -82,8 +83,11 @@ class RowByRow:
             written |= await self._records.commit(epoch, [change], [entry] if entry else [])
         return written
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
+    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
         return await self._records.accepted_losses()
+
+    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+        await self._records.note_losses(epoch, backend, word)
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         return await self._records.finish_deletions(ids)

@@ -89,3 +89,61 @@ async def test_homes_that_are_back_end_the_outage(site: Installation) -> None:
         for each in hidden:
             each.end()
         await site.ticked_until(controller, them[0], lambda _: not controller.outages)
+
+
+async def accepted_and_then_dead(site: Installation, many: int = 6) -> list[WorkspaceId]:
+    """So many are missing, an administrator has said that they are lost, and the leader died when it had read that."""
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(many)]
+        for it in them[:6]:
+            site.world.lose_volume(it)
+        await ticks(controller, 4)
+        await site.accept_losses(InstanceBackend.PROCESS)
+        await controller.tick()
+    assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+    return them
+
+
+async def test_an_administrators_word_on_losses_outlives_the_leader_who_read_it(site: Installation) -> None:
+    them = await accepted_and_then_dead(site)
+    async with site.controller() as controller:
+        for it in them:
+            row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+            assert row.status.error_reason is ErrorReason.DATA_LOST
+
+
+async def test_to_the_next_leader_too_it_is_about_those_that_were_missing_then(site: Installation) -> None:
+    them = await accepted_and_then_dead(site, many=12)
+    for it in them[6:]:
+        site.world.lose_volume(it)
+    async with site.controller() as controller:
+        for it in them[:6]:
+            await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them[6:]} == {Phase.RUNNING}
+
+
+async def test_one_that_was_back_meanwhile_is_not_lost_by_the_same_word(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(6)]
+        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
+        await ticks(controller, 4)
+        await site.accept_losses(InstanceBackend.PROCESS)
+        await ticks(controller, 2)
+        for each in hidden:
+            each.end()
+        await site.ticked_until(controller, them[0], lambda _: not controller.outages)
+        await ticks(controller, 2)
+    for it in them:
+        site.world.lose_volume(it)
+    async with site.controller() as controller:
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+
+
+async def test_a_word_given_through_an_older_version_has_no_list_of_the_word_before(site: Installation) -> None:
+    them = await accepted_and_then_dead(site)
+    await site.owner.execute("UPDATE accepted_losses SET accepted_at = now()")  # all that it writes
+    async with site.controller() as controller:
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from codehub.coordinator.ports import Asked, Expiration, Reading
+from codehub.db.losses import Word
 from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.errors import StaleLeader, Unavailable
 from codehub.model import conditions as c
@@ -41,7 +42,7 @@ class MemoryDatabase:
     epoch: int = 0
     history: list[HistoryEntry] = field(default_factory=list)
     is_out: bool = False
-    losses_accepted: dict[InstanceBackend, datetime] = field(default_factory=dict)  # what an administrator says
+    losses_accepted: dict[InstanceBackend, Word] = field(default_factory=dict)  # what an administrator says
     watchers: list[Watcher] = field(default_factory=list)  # told of each row that was written, at once
     on_decided: Callable[[Workspace, Status], None] = lambda _was, _now: None  # … by a decision made from `_was`
     on_expired: Watcher = lambda _before, _row: None  # … and by a TTL
@@ -102,9 +103,14 @@ class MemoryDatabase:
         self.history += [entry for entry in history if entry.workspace_id in written]
         return written
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
+    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
         self._answer()
-        return self.losses_accepted
+        return dict(self.losses_accepted)
+
+    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+        self._answer()
+        if epoch == self.epoch and self.losses_accepted[backend].at == word.at:
+            self.losses_accepted[backend] = word
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         self._answer()

@@ -17,6 +17,7 @@ from uuid import UUID
 import structlog
 
 from codehub.coordinator.controller import Controller
+from codehub.db.losses import Word
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.things import Job
 from codehub.model.failure import TERMINAL, Rules
@@ -177,7 +178,7 @@ class Simulation:
                 row = restless[0]
                 self.trace.fail(f"{len(restless)} do not converge: {told(row)}, wants {wanted(row)}", row.id)
             if self.scale.losses:  # an administrator: many may really be lost
-                self.shared.database.losses_accepted = dict.fromkeys(InstanceBackend, self.clock())
+                self.shared.database.losses_accepted = dict.fromkeys(InstanceBackend, Word(self.clock()))
             await self._for(CHECK_SECONDS)
             waited += CHECK_SECONDS
         await self._for(60.0)

@@ -187,8 +187,8 @@ class Controller:
         eyes.results = self._errands.results()
         eyes.asked.clear()
         eyes.listings = await self._lookout.look(self._errands.busy())
-        if eyes.mass_losses:
-            self._to_read |= eyes.accept_losses(await self._records.accepted_losses())
+        if eyes.mass_losses or eyes.accepted_losses:
+            await self._hear_of_losses()
         for name, listing in eyes.listings.items():
             self._to_read |= self._lookout.changed(name, listing)
             self._lookout.trust(name, listing)
@@ -197,6 +197,14 @@ class Controller:
         self._to_read.update(eyes.results)
         if self._store.is_probe_due() and not self._errands.is_busy(store.NOBODY):
             self._errands.start(store.NOBODY, None, ("store", store.LOOK), self._probe_store)
+
+    async def _hear_of_losses(self) -> None:
+        """An administrator's word; whom it is about is noted, so that another leader knows it too."""
+        words = await self._records.accepted_losses()
+        self._to_read |= self._eyes.accept_losses(words)
+        for backend, word in self._eyes.accepted_losses.items():
+            if word.missing != words[backend].missing:
+                await self._records.note_losses(self._leadership.epoch, backend, word)
 
     async def _probe_store(self) -> Result:
         await self._store.probe()

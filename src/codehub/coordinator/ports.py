@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from codehub.db.losses import Word
 from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.model.gc import KnownWorkspace
 from codehub.model.ttl import Transition
@@ -68,8 +69,12 @@ class Records(Protocol):
         """
         ...
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
-        """When an administrator said lately of a backend that the homes which it lacks are lost."""
+    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
+        """Where an administrator said lately of a backend that the homes which it lacks are lost."""
+        ...
+
+    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+        """Whom that word is about, for leaders to come."""
         ...
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:

@@ -16,6 +16,7 @@ from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
 from codehub.db.gc_runs import GcRequest
+from codehub.db.losses import Word
 from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
@@ -47,9 +48,13 @@ class DatabaseRecords:
         async with connection(self._controller) as conn:
             return await commit_statuses(conn, epoch, changes, history)
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, datetime]:
+    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
         async with connection(self._controller) as conn:
             return await losses.accepted(conn)
+
+    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+        async with connection(self._controller) as conn:
+            await losses.note(conn, epoch, backend, word)
 
     async def note_unknown(self, epoch: int, count: int) -> None:
         """How many containers and volumes belong to no workspace."""

@@ -15,6 +15,7 @@ from codehub.coordinator.deadlines import Deadlines
 from codehub.coordinator.errands import Failed, Looked, Result
 from codehub.coordinator.looking import Listing
 from codehub.coordinator.store import StoreWatch
+from codehub.db.losses import Word
 from codehub.model.names import archive_key
 from codehub.model.needs import NOTHING, Need, archive_need
 from codehub.model.observation import ArchiveSeen, JobSeen, Seen, VolumeSeen
@@ -46,7 +47,7 @@ class Eyes:
     results: dict[WorkspaceId, Result] = field(default_factory=dict)
     asked: set[WorkspaceId] = field(default_factory=set)  # got an errand since the listing was made
     suspects: dict[InstanceBackend, dict[WorkspaceId, datetime]] = field(default_factory=dict)  # missing since
-    accepted_losses: Mapping[InstanceBackend, datetime] = field(default_factory=dict)  # what was missing then is lost
+    accepted_losses: Mapping[InstanceBackend, Word] = field(default_factory=dict)  # what was missing then is lost
     on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None
     _progress: dict[WorkspaceId, tuple[OpId, object]] = field(default_factory=dict)
     _mass_loss: set[InstanceBackend] = field(default_factory=set)
@@ -91,10 +92,11 @@ class Eyes:
         suspects = self.suspects.setdefault(backend, {})
         if not is_volume_suspect(workspace, volume) or workspace.status.phase is Phase.ERROR:
             suspects.pop(workspace.id, None)
+            self._is_back(workspace)
         else:
             suspects.setdefault(workspace.id, now)
         outage = self._is_mass_loss(backend, len(suspects), len(suspects) + len(listing.volumes))
-        if outage and workspace.id in suspects and not self._is_accepted(backend, suspects[workspace.id]):
+        if outage and workspace.id in suspects and not self._is_accepted(workspace):
             return None
         looked = self.results.get(workspace.id)
         if not volume.exists and isinstance(looked, Looked) and looked.volume is not None:
@@ -106,15 +108,33 @@ class Eyes:
         """Backends that lack so many volumes that it is taken for an outage."""
         return frozenset(self._mass_loss)
 
-    def accept_losses(self, accepted: Mapping[InstanceBackend, datetime]) -> set[WorkspaceId]:
-        """Take an administrator's word; whom it is about, when it is news."""
-        news = {backend for backend, at in accepted.items() if self.accepted_losses.get(backend) != at}
-        self.accepted_losses = accepted
-        return {identity for backend in news for identity in self.suspects.get(backend, ())}
+    def accept_losses(self, words: Mapping[InstanceBackend, Word]) -> frozenset[WorkspaceId]:
+        """Take an administrator's words; whom they are about, where they are news."""
+        kept = {
+            name: word for name, word in self.accepted_losses.items() if name in words and words[name].at == word.at
+        }
+        news = {name: self._meant(name, word) for name, word in words.items() if name not in kept}
+        self.accepted_losses = kept | news
+        return frozenset().union(*(word.missing or () for word in news.values()))
 
-    def _is_accepted(self, backend: InstanceBackend, missing_since: datetime) -> bool:
-        accepted_at = self.accepted_losses.get(backend)
-        return accepted_at is not None and missing_since <= accepted_at
+    def _meant(self, backend: InstanceBackend, word: Word) -> Word:
+        """Whom it is about: as an earlier leader noted, else those that were missing before it was given."""
+        if word.missing is not None:
+            return word
+        suspects = self.suspects.get(backend, {})
+        return replace(word, missing=frozenset(who for who, since in suspects.items() if since <= word.at))
+
+    def _is_accepted(self, workspace: Workspace) -> bool:
+        word = self.accepted_losses.get(workspace.instance_backend)
+        return word is not None and workspace.id in (word.missing or ())
+
+    def _is_back(self, workspace: Workspace) -> None:
+        """Or an error by now: no word that was given is about it any more."""
+        if self._is_accepted(workspace):
+            backend = workspace.instance_backend
+            word = self.accepted_losses[backend]
+            left = replace(word, missing=(word.missing or frozenset()) - {workspace.id})
+            self.accepted_losses = {**self.accepted_losses, backend: left}
 
     def _is_mass_loss(self, backend: InstanceBackend, suspects: int, relied_on: int) -> bool:
         outage = looks_like_outage(suspects, relied_on)
