@@ -213,10 +213,10 @@ def _run(engine: sqlalchemy.Engine, script: ScriptDirectory, wanted: str) -> Non
         with engine.connect() as connection, EnvironmentContext(Config(), script, fn=pending) as environment:
             environment.configure(connection=connection, transaction_per_migration=False)
             with environment.begin_transaction():
-                before = _relations(connection)
+                before = _things(connection)
                 environment.run_migrations()
-                for relation in _relations(connection) - before:
-                    connection.exec_driver_sql(f"COMMENT ON {relation} IS '{MARK}'")
+                for thing in _things(connection) - before:
+                    connection.exec_driver_sql(f"COMMENT ON {thing} IS '{MARK}'")
                 if wanted > BASELINE:
                     floor = {"version": floor_of(script, wanted)}
                     connection.execute(sqlalchemy.text("UPDATE schema_floor SET version = :version"), floor)
@@ -226,12 +226,12 @@ def _run(engine: sqlalchemy.Engine, script: ScriptDirectory, wanted: str) -> Non
         raise
 
 
-def _relations(connection: sqlalchemy.Connection) -> set[str]:
-    """Everything that is marked as ours, as SQL calls it."""
-    return {str(relation) for (relation,) in connection.exec_driver_sql(_RELATIONS)}
+def _things(connection: sqlalchemy.Connection) -> set[str]:
+    """Everything in the schema that can be marked as ours, as SQL calls it."""
+    return {str(thing) for (thing,) in connection.exec_driver_sql(_THINGS)}
 
 
-_RELATIONS = """
+_THINGS = """
 SELECT concat_ws(' ', CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END,
                  oid::regclass)
 FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm') AND relnamespace = current_schema()::regnamespace

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 BASELINE = "0014"
 
-# The comment on each table, by which an older CodeHub tells a newer one's tables from other people's.
+# The comment on each table, view, routine and type, by which an older CodeHub tells a newer one's from other people's.
 MARK = "of CodeHub"
 
 
