@@ -20,13 +20,14 @@ from codehub.backup.file import Manifest, opened
 from codehub.backup.programs import Programs
 from codehub.db import backups, migrate, replacing
 from codehub.db.backups import Contents
-from codehub.errors import StartError
+from codehub.errors import StartError, Unavailable
 
 _BLOCK = 1 << 20
 _MOST_NAMES = 5
 # Written by newer programs than the server: it does not know this setting, and does without it.
 _TOO_NEW = re.compile(rb"^SET transaction_timeout = 0;$", re.MULTILINE)
 _KNOWS_TRANSACTION_TIMEOUT = 170000
+_LOST = 2  # how psql ends when its connection breaks; below 0: it was killed
 _HEAD_ENDS = b"\nSET row_security"
 
 
@@ -124,6 +125,12 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
             process.stdin.close()
         await _silence(source)
         done = await asyncio.gather(*ends, giving, return_exceptions=True)
+    if is_told and target.returncode is not None and (target.returncode == _LOST or target.returncode < 0):
+        raise Unavailable(
+            "The connection was lost while the restore was being committed. It is not known whether it was.",
+            'If it was, `codehub doctor` says of the leader that "the last was a restore". If in doubt restore again, '
+            "with --force: that is right in either case.",
+        )
     for result in done[:2]:
         if isinstance(result, BaseException):
             raise result
