@@ -5,28 +5,23 @@ import random
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import httpx
 import psycopg
 import pytest
 
 from codehub.db.limits import hold_limits
-from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Connection, Pool, Role, connection, open_pool
 from codehub.db.wishes import finish_deletions
-from codehub.errors import Conflict, NotFound, Outdated, OverLimit
+from codehub.errors import Conflict, OverLimit
 from codehub.model.workspace import Desired, RecoverFrom, WorkspaceId
 from codehub.services import expiry
 from codehub.services.workspaces import changing, creating, deleting, recovering
 from codehub.services.workspaces.changing import Changes
 from codehub.services.workspaces.creating import Blueprint
-from codehub.services.workspaces.deciding import Verb, carry_out
-from codehub.services.workspaces.showing import Encoded
 from codehub.services.workspaces.terms import Terms
 from tests.api.caller import Caller, error
-from tests.db.support import change, read
-from tests.lab.wire import wire_to_database
+from tests.db.support import change, read, until_it_waits
 
 LONG_AGO = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -53,152 +48,6 @@ async def test_of_fifty_starts_at_once_exactly_two_are_accepted(ada: Caller, bob
         if answer.status_code == 429:
             assert error(answer) == (429, "over_limit")
             assert {each["id"] for each in answer.json()["error"]["details"]["running"]} <= running
-
-
-async def test_a_hundred_starts_at_once_share_few_transactions(
-    pool: Pool, terms: Terms, ada: Caller, owner: Connection
-) -> None:
-    roomy = replace(terms, quota=replace(terms.quota, per_user=100, total=100))
-    ids = [await ada.has(owner, "STANDBY") for _ in range(100)]
-    starts = (changing.request_state(pool, roomy, ada.person.actor, each, Desired.RUNNING) for each in ids)
-    assert [shown.id for shown in await asyncio.gather(*starts)] == ids
-    count = (
-        "SELECT count(DISTINCT xmin::text), count(*) FROM workspaces WHERE id = ANY(%s) AND desired_state = 'RUNNING'"
-    )
-    row = await (await owner.execute(count, [ids])).fetchone()
-    assert row is not None
-    transactions, started = row
-    assert started == 100
-    assert transactions <= 10
-    audited = await (
-        await owner.execute("SELECT count(*) FROM audit_log WHERE workspace_id = ANY(%s)", [ids])
-    ).fetchone()
-    assert audited == (100,)
-
-
-async def test_what_is_wrong_with_one_of_many_costs_the_others_nothing(
-    pool: Pool, terms: Terms, ada: Caller, bob: Caller, owner: Connection
-) -> None:
-    """Not there, somebody else's, refused by the rules, broken: each asked for beside those that are well."""
-    roomy = replace(terms, quota=replace(terms.quota, per_user=40, total=100))
-    ids = [await ada.has(owner, "STANDBY") for _ in range(30)]
-    others, gone = await bob.has(owner, "STANDBY"), await ada.has(owner, "DELETED", deleted_at=datetime.now(UTC))
-
-    def start(identity: WorkspaceId) -> Awaitable[object]:
-        return changing.request_state(pool, roomy, ada.person.actor, identity, Desired.RUNNING)
-
-    def fall_over(was: ShownWorkspace, now: datetime) -> ShownWorkspace:
-        raise RuntimeError(f"{was} at {now}")
-
-    broken = Verb("workspace.update", fall_over, {})
-    wrong = [
-        start(others),
-        start(gone),
-        start(WorkspaceId(UUID(int=7))),
-        carry_out(pool, roomy, ada.person.actor, ids[0], broken),
-    ]
-    answers = await asyncio.gather(*map(start, ids[:15]), *wrong, *map(start, ids[15:]), return_exceptions=True)
-    found = [type(answer) for answer in answers]
-    assert found[15:19] == [NotFound, Conflict, NotFound, RuntimeError]
-    assert set(found[:15] + found[19:]) == {Encoded}
-    for identity in ids:
-        assert (await read(owner, identity)).wish.desired_state is Desired.RUNNING
-    assert (await read(owner, others)).wish.desired_state is Desired.STANDBY
-
-
-def named(name: str, seen: list[str]) -> Verb:
-    """Gives it a name, and notes the one that it had."""
-
-    def decide(was: ShownWorkspace, _now: datetime) -> ShownWorkspace:
-        seen.append(was.name)
-        return replace(was, name=name)
-
-    return Verb("workspace.update", decide, {})
-
-
-async def test_a_row_that_changed_before_a_transaction_of_many_held_it_is_decided_on_as_it_is(
-    pool: Pool, terms: Terms, ada: Caller, owner: Connection
-) -> None:
-    ids = [await ada.has(owner, "STANDBY") for _ in range(3)]
-    seen: list[str] = []
-    async with owner.transaction():
-        await change(owner, ids[1], name="changed meanwhile")
-        asked = [
-            asyncio.create_task(carry_out(pool, terms, ada.person.actor, each, named("new", seen))) for each in ids
-        ]
-        await until_it_waits(owner)
-    assert [shown.id for shown in await asyncio.gather(*asked)] == ids
-    assert sorted(seen) == ["a workspace", "a workspace", "changed meanwhile"], "each once, and none by an old row"
-    for each in ids:
-        assert (await ada.get(f"/workspaces/{each}")).json()["name"] == "new"
-
-
-async def test_many_hold_all_their_rows_before_they_write_the_first(
-    pool: Pool, terms: Terms, ada: Caller, owner: Connection, database: str
-) -> None:
-    """So a row never comes after another one that is behind it in the order of all bulk writes."""
-    ids = [await ada.has(owner, "STANDBY") for _ in range(3)]
-    free: list[tuple[object, ...]] = []
-
-    def decide(was: ShownWorkspace, _now: datetime) -> ShownWorkspace:
-        look = "SELECT id FROM workspaces WHERE id = ANY(%s) FOR NO KEY UPDATE SKIP LOCKED"
-        with psycopg.connect(database) as other:
-            free.extend(other.execute(look, [ids]).fetchall())
-        return replace(was, name="new")
-
-    verb = Verb("workspace.update", decide, {})
-    await asyncio.gather(*(carry_out(pool, terms, ada.person.actor, each, verb) for each in ids))
-    assert free == []
-
-
-async def test_two_wishes_for_one_workspace_in_one_transaction_follow_each_other(
-    pool: Pool, terms: Terms, ada: Caller, owner: Connection
-) -> None:
-    identity = await ada.has(owner, "STANDBY")
-    actor, seen = ada.person.actor, list[str]()
-    etag = (await ada.get(f"/workspaces/{identity}")).headers["etag"]
-    answers = await asyncio.gather(
-        carry_out(pool, terms, actor, identity, named("first", seen), if_match=etag),
-        carry_out(pool, terms, actor, identity, named("lost", seen), if_match=etag),
-        carry_out(pool, terms, actor, identity, named("second", seen)),
-        return_exceptions=True,
-    )
-    assert [type(answer) for answer in answers] == [Encoded, Outdated, Encoded]
-    assert seen == ["a workspace", "first"]
-    assert (await ada.get(f"/workspaces/{identity}")).json()["name"] == "second"
-    audited = await (
-        await owner.execute("SELECT count(*) FROM audit_log WHERE workspace_id = %s", [identity])
-    ).fetchone()
-    assert audited == (2,)
-
-
-async def test_who_is_refused_in_a_transaction_of_many_learns_what_of_theirs_runs(
-    database: str, terms: Terms, ada: Caller, bob: Caller, owner: Connection
-) -> None:
-    """With one question for all of them: everybody else waits for the limits meanwhile."""
-    tight = replace(terms, quota=replace(terms.quota, per_user=1))
-    running = {caller.person.username: await caller.has(owner, "RUNNING") for caller in (ada, bob)}
-    callers = [ada, bob] * 4
-    stopped = [await caller.has(owner, "STANDBY") for caller in callers]
-    questions = 0
-
-    async def hear(data: bytes) -> None:
-        nonlocal questions
-        questions += data.count(b"ORDER BY created_at, id")
-
-    async with wire_to_database(database) as (wire, url), open_pool(url, Role.API) as far:
-        wire.hear = hear
-        answers = await asyncio.gather(
-            *(
-                changing.request_state(far, tight, caller.person.actor, each, Desired.RUNNING)
-                for caller, each in zip(callers, stopped, strict=True)
-            ),
-            return_exceptions=True,
-        )
-    for caller, answer in zip(callers, answers, strict=True):
-        assert isinstance(answer, OverLimit)
-        assert answer.details == {"running": [{"id": str(running[caller.person.username]), "name": "a workspace"}]}
-    assert questions == 1
 
 
 async def test_a_wish_waits_for_the_limits_without_its_row(
@@ -405,13 +254,6 @@ async def test_a_recovery_of_an_error_that_is_gone_meanwhile(
         await until_it_waits(owner)
     assert await asked == "no"
     assert (await read(owner, identity)).wish.recover_request is None
-
-
-async def until_it_waits(holder: Connection) -> None:
-    blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
-    async with asyncio.timeout(20):
-        while await (await holder.execute(blocked)).fetchone() != (True,):
-            pass
 
 
 async def test_a_row_that_visitors_write_all_the_time_takes_wishes_too(

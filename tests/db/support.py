@@ -9,6 +9,7 @@ from psycopg.types.json import Jsonb
 from codehub.db import reads
 from codehub.db.pool import Connection
 from codehub.model.workspace import UserId, Workspace, WorkspaceId
+from tests.support import eventually_async
 
 OWNER = UserId(UUID(int=1))
 STRANGER = UserId(UUID(int=2))
@@ -67,3 +68,13 @@ async def is_waiting_for_lock(watcher: Connection, waiter: Connection) -> bool:
         await watcher.execute("SELECT cardinality(pg_blocking_pids(%s)) > 0", [waiter.info.backend_pid])
     ).fetchone()
     return row == (True,)
+
+
+async def until_it_waits(holder: Connection) -> None:
+    """For something that this connection holds."""
+    blocked = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+
+    async def waits() -> bool:
+        return await (await holder.execute(blocked)).fetchone() == (True,)
+
+    await eventually_async(waits, "somebody waits")
