@@ -2,19 +2,23 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
 
+from codehub.cli import first_admin
 from codehub.config import AccountConfig
-from codehub.db.pool import Pool, connection
+from codehub.db.pool import Pool, Role, Timeouts, connection, open_pool
 from codehub.services import accounts, passwords
 from codehub.services.actors import UserRole
+from codehub.web.context import Context
 from tests.accounts.people import add_person, blocks_somebody
 from tests.cli.codehub import running
 from tests.cli.conftest import place
+from tests.lab.wire import wire_to_database
 from tests.support import eventually_async
 
 __all__ = ["place"]
@@ -85,6 +89,74 @@ async def test_an_installation_of_the_earlier_product_gets_one_too(pool: Pool) -
 async def test_where_there_is_one_none_is_made(pool: Pool) -> None:
     await add_person(pool, "root", UserRole.ADMIN)
     assert await accounts.first_admin(pool, config(admin_password=PASSWORD)) is None
+
+
+async def test_a_database_that_is_slow_is_waited_for(
+    database: str, context: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        wire_to_database(database) as (wire, url),
+        open_pool(url, Role.API, timeouts=Timeouts(answer=0.3, commit=0.1)) as slow,
+    ):
+        await slow.wait()
+        wire.silence()
+        making = asyncio.create_task(first_admin.make_patiently(replace(context, pool=slow)))
+        await eventually_async(lambda: _has_said(capsys, "Trying again"), "it says that it waits")
+        assert not making.done()
+        wire.speak()
+        async with asyncio.timeout(30):
+            made = await making
+    assert made is not None
+    assert await users(context.pool) == [("admin", "admin")]
+
+
+async def test_a_password_whose_commit_was_not_answered_is_shown_all_the_same(database: str, context: Context) -> None:
+    """Nobody could learn it later."""
+    async with (
+        wire_to_database(database) as (wire, url),
+        open_pool(url, Role.API, timeouts=Timeouts(answer=1, commit=0.2)) as slow,
+    ):
+        await slow.wait()
+        told: list[bytes] = []
+
+        async def hear(data: bytes) -> None:
+            told.append(data)
+            wire.delay = 3600.0 if b"COMMIT" in data and any(b"INSERT INTO users" in each for each in told) else 0.0
+
+        async def is_made() -> bool:
+            return bool(await users(context.pool))
+
+        wire.hear = hear
+        making = asyncio.create_task(first_admin.make_patiently(replace(context, pool=slow)))
+        await eventually_async(is_made, "it is made, and the answer is on its way for ever")
+        wire.hear, wire.delay = None, 0.0
+        async with asyncio.timeout(30):
+            made = await making
+    assert made is not None
+    assert made.password is not None
+    async with connection(context.pool) as conn:
+        ((stored,),) = await (await conn.execute("SELECT password_hash FROM users")).fetchall()
+    assert await passwords.is_right(made.password, stored)
+
+
+async def test_a_stop_while_it_waits_ends_it(database: str, context: Context) -> None:
+    async with (
+        wire_to_database(database) as (wire, url),
+        open_pool(url, Role.API, timeouts=Timeouts(answer=0.3, commit=0.1)) as slow,
+    ):
+        await slow.wait()
+        wire.silence()
+        making = asyncio.create_task(first_admin.make_patiently(replace(context, pool=slow)))
+        await asyncio.sleep(0)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            async with asyncio.timeout(10):
+                await making
+        wire.speak()
+
+
+async def _has_said(capsys: pytest.CaptureFixture[str], words: str) -> bool:
+    return words in capsys.readouterr().out
 
 
 def test_generated_passwords_differ_and_are_long_enough() -> None:

@@ -56,7 +56,7 @@ def run(settings: Settings) -> None:
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
                 metrics = Metrics()
                 app = application(checks, context, metrics=metrics, draining=draining)
-                admin = await first_admin.make(context)
+                admin = await first_admin.make_patiently(context)
                 say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
                 first_admin.introduce(admin)
                 parts = {"api": serve_with_events(app, listener)}

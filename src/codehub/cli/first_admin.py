@@ -3,19 +3,41 @@
 import asyncio
 
 from codehub.cli.running import say
-from codehub.services.accounts import FirstAdmin, first_admin
+from codehub.errors import Unavailable
+from codehub.services.accounts import FirstAdmin, FirstAdminMaking
 from codehub.web.context import Context
+
+_AGAIN_SECONDS = 1.0
 
 
 async def make(context: Context) -> FirstAdmin | None:
+    """Raises Unavailable."""
+    return await _attempt(FirstAdminMaking(context.pool, context.settings.accounts))
+
+
+async def make_patiently(context: Context) -> FirstAdmin | None:
+    """The same; a database that does not answer in time is asked again, for as long as it takes."""
+    making = FirstAdminMaking(context.pool, context.settings.accounts)
+    is_told = False
+    while True:
+        try:
+            return await _attempt(making)
+        except Unavailable as error:
+            if not is_told:
+                say(f"Is there an administrator? {error.message} Trying again.")
+            is_told = True
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+async def _attempt(making: FirstAdminMaking) -> FirstAdmin | None:
     """A stop meanwhile waits for it: a password that was made is shown, as nobody could learn it later."""
-    making = asyncio.create_task(first_admin(context.pool, context.settings.accounts))
+    trying = asyncio.create_task(making.attempt())
     try:
-        return await asyncio.shield(making)
+        return await asyncio.shield(trying)
     except asyncio.CancelledError:
-        await asyncio.wait({making})
-        if not making.cancelled() and making.exception() is None:
-            introduce(making.result())
+        await asyncio.wait({trying})
+        if not trying.cancelled() and trying.exception() is None:
+            introduce(trying.result())
         raise
 
 

@@ -57,6 +57,7 @@ ORDER BY id FOR NO KEY UPDATE
 """
 
 HOLD_ALL = "LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE"
+NAME_BY_HASH = "SELECT username FROM users WHERE password_hash = %s"
 ANY_ADMINISTRATOR = "SELECT EXISTS (SELECT FROM users WHERE role = 'admin')"
 NAMES_LIKE = "SELECT lower(username) FROM users WHERE lower(username) LIKE %s"
 
@@ -145,6 +146,12 @@ async def hold_all(conn: Connection) -> None:
 
 async def has_administrator(conn: Connection) -> bool:
     return await (await conn.execute(ANY_ADMINISTRATOR)).fetchone() == (True,)
+
+
+async def name_by_hash(conn: Connection, password_hash: str) -> str | None:
+    """Who has this very hash: salted, so nobody else."""
+    row = await (await conn.execute(NAME_BY_HASH, [password_hash])).fetchone()
+    return None if row is None else str(row[0])
 
 
 async def names_like(conn: Connection, beginning: str) -> Sequence[str]:

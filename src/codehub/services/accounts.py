@@ -163,25 +163,38 @@ async def step_down_disabled(pool: Pool) -> int:
         return await accounts.step_down_disabled(conn)
 
 
+class FirstAdminMaking:
+    """May be tried again after a failure: whether the commit was heard or not, the password is the same."""
+
+    def __init__(self, pool: Pool, config: AccountConfig) -> None:
+        self._pool = pool
+        self._given = None if config.admin_password is None else config.admin_password.get_secret_value()
+        self._generated = passwords.generate() if self._given is None else None
+        self._hashed: str | None = None
+
+    async def attempt(self) -> FirstAdmin | None:
+        """The first administrator, where there is none yet; None where there is. Any number of processes may ask."""
+        if self._hashed is None:
+            async with connection(self._pool) as conn:
+                if await accounts.has_administrator(conn):
+                    return None
+            self._hashed = await passwords.hashed(self._generated or self._given or "")
+        async with connection(self._pool) as conn:
+            await accounts.hold_all(conn)
+            if await accounts.has_administrator(conn):
+                ours = await accounts.name_by_hash(conn, self._hashed)  # of an attempt that had no answer
+                return None if ours is None else FirstAdmin(ours, self._generated)
+            taken = await accounts.names_like(conn, FIRST_ADMIN)  # by somebody of an earlier version
+            names = [FIRST_ADMIN, *(f"{FIRST_ADMIN}-{number}" for number in range(2, len(taken) + 3))]
+            username = next(name for name in names if name not in taken)
+            user = await accounts.insert(conn, username, UserRole.ADMIN.value, password_hash=self._hashed)
+            assert user is not None
+            await audit.record(conn, None, "user.create", user=user.id, username=username, role=UserRole.ADMIN.value)
+        return FirstAdmin(username, self._generated)
+
+
 async def first_admin(pool: Pool, config: AccountConfig) -> FirstAdmin | None:
-    """The first administrator, where there is none yet; None where there is. Any number of processes may ask."""
-    async with connection(pool) as conn:
-        if await accounts.has_administrator(conn):
-            return None
-    generated = None if config.admin_password is not None else passwords.generate()
-    given = config.admin_password.get_secret_value() if config.admin_password is not None else ""
-    hashed = await passwords.hashed(generated or given)
-    async with connection(pool) as conn:
-        await accounts.hold_all(conn)
-        if await accounts.has_administrator(conn):
-            return None
-        taken = await accounts.names_like(conn, FIRST_ADMIN)  # by somebody of an earlier version
-        names = [FIRST_ADMIN, *(f"{FIRST_ADMIN}-{number}" for number in range(2, len(taken) + 3))]
-        username = next(name for name in names if name not in taken)
-        user = await accounts.insert(conn, username, UserRole.ADMIN.value, password_hash=hashed)
-        assert user is not None
-        await audit.record(conn, None, "user.create", user=user.id, username=username, role=UserRole.ADMIN.value)
-    return FirstAdmin(username, generated)
+    return await FirstAdminMaking(pool, config).attempt()
 
 
 def _nobody() -> NotFound:
