@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from codehub.drivers.process import Options, inside, launch, network
+from codehub.drivers.process.identity import proc
 from codehub.drivers.process.launcher import NO_MARK, Launcher
 from codehub.drivers.process.layout import Layout, new_token
 from codehub.drivers.process.machine import Launch, Machine
@@ -394,7 +395,7 @@ def test_the_end_of_a_launcher_is_noticed_although_what_it_began_goes_on(scripts
     eventually((slow / "process.json").exists, "it runs")
     (server,) = launchers() - others
     os.kill(server, 9)
-    eventually(lambda: launchers() == others, "it is gone")
+    eventually(lambda: (found := proc(server)) is None or found.is_zombie, "it is gone, and has let go of its line")
     launcher.launch([plan(scripts, "/bin/true", wait=True)])
     (anew,) = launchers() - others
     assert anew != server

@@ -242,12 +242,11 @@ class Instances:
             groups.kill(name)
         if record is not None:
             record.tree(spared=_job_marks(self._layout, workspace_id)).kill()
-            remove_tree(self._layout.sockets_of(record.mark))
+            self._layout.discard(self._layout.sockets_of(record.mark), durable=False)
         if groups is not None:
             groups.remove(name)
-        grave = self._layout.discard(self._layout.instance(workspace_id))
-        if grave is not None:
-            remove_tree(grave)
+        self._layout.discard(self._layout.instance(workspace_id))
+        self._machine.trash.empty_later()
 
 
 def remove_unnamed_sockets(layout: Layout) -> None:

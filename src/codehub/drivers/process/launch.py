@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 
 CLONE_NEWNS = 0x00020000
 MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x80000, 0x2, 0x4
+MNT_DETACH = 2
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 STAGE = "/tmp"  # noqa: S108 - covered by a file system of our own, which nobody else sees
 BACKLOG = 128
@@ -75,6 +76,8 @@ def stage(sources: list[str]) -> None:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         mount(f"/proc/self/fd/{descriptor}", target, None, MS_BIND)
         os.close(descriptor)
+    # No sandbox shows it, and it has many mounts: bubblewrap reads the list of all for each folder that it shows.
+    _libc.umount2(b"/sys", MNT_DETACH)
 
 
 def write_record(path: str) -> None:

@@ -4,7 +4,7 @@
     instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
     jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
     sockets/TOKEN/                      what one instance listens on (ide, ports, out); no token is used twice
-    trash/                              renamed here first, removed after; whatever is here counts for nothing
+    trash/                              renamed here first, removed after (trash.py); what is here counts for nothing
     locks/                              held for the moment of a change, so that two processes never do the same
 
 A folder that is missing or that is not ours (a disk that is not mounted) is an outage, never an empty listing.
@@ -37,6 +37,7 @@ _SOCKET_PATH_BYTES = 107
 _TOKEN_BYTES = 8
 TOKEN_LENGTH = _TOKEN_BYTES * 2
 _REPORT_BYTES = 1 << 16
+_REMOVED_AT_ONCE = 100
 _NO_REPORT = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENXIO}  # … nor one that can be read
 
 
@@ -117,23 +118,27 @@ class Layout:
         folder.mkdir(mode=0o700)
         return folder
 
-    def discard(self, path: Path) -> Path | None:
+    def discard(self, path: Path, *, durable: bool = True) -> Path | None:
         """Rename it away: from this moment there is none. Returns where it is to be removed from."""
         grave = self.trash / f"{path.name}-{new_token()}"
         try:
             path.rename(grave)
         except FileNotFoundError:
             return None
-        sync_folder(path.parent)
+        if durable:
+            sync_folder(path.parent)
         return grave
 
     def empty_trash(self) -> None:
         """Remove what was renamed away; what somebody is just making is younger than this and stays."""
         oldest = time.time() - _LOCK_SECONDS * 10
+        found = []
         for path in list(self.trash.iterdir()):
             with suppress(FileNotFoundError):
                 if not path.name.startswith("new-") or path.lstat().st_mtime < oldest:
-                    remove_tree(path)
+                    found.append(path)
+        for first in range(0, len(found), _REMOVED_AT_ONCE):
+            remove_tree(*found[first : first + _REMOVED_AT_ONCE])
 
 
 def new_token() -> str:
@@ -157,13 +162,14 @@ def parse_id(name: str, prefix: str, suffix: str = "") -> UUID | None:
     return found if str(found) == text else None
 
 
-def remove_tree(path: Path) -> None:
+def remove_tree(*paths: Path) -> None:
     """Remove whatever is there; names and depths that Python's own remover cannot do included."""
-    command = ("rm", "-rf", "--one-file-system", "--", str(path))
+    words = [str(path) for path in paths]
+    command = ("rm", "-rf", "--one-file-system", "--", *words)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
     if done.returncode != 0 and os.geteuid() != 0:
         # A folder without permissions cannot be emptied, even by its owner.
-        subprocess.run(("chmod", "-R", "u+rwX", "--", str(path)), capture_output=True, check=False)  # noqa: S603, S607
+        subprocess.run(("chmod", "-R", "u+rwX", "--", *words), capture_output=True, check=False)  # noqa: S603, S607
         subprocess.run(command, capture_output=True, check=False)  # noqa: S603
 
 

@@ -18,6 +18,7 @@ from codehub.drivers.process.cgroups import Cgroups
 from codehub.drivers.process.launcher import Launcher
 from codehub.drivers.process.layout import Layout, new_token, remove_tree, write_durably
 from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
+from codehub.drivers.process.trash import Trash
 from codehub.drivers.process.tree import MARK
 from codehub.errors import ActionFailed, StartError
 
@@ -85,6 +86,7 @@ class Machine:
         self.no_sandbox = "it is switched off"
         self.cgroups: Cgroups | None = None
         self.prlimit = shutil.which("prlimit")
+        self.trash = Trash(layout)
         self._launcher = Launcher()
 
     def find_out(self) -> None:
@@ -203,6 +205,7 @@ class Machine:
 
     def close(self) -> None:
         """What runs goes on running."""
+        self.trash.close()
         self._launcher.close()
 
     def _plan(self, what: Launch, procs: Path | None) -> dict[str, object]:
