@@ -5,9 +5,12 @@ import os
 import re
 import shutil
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -105,6 +108,37 @@ def test_a_port_in_use(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         assert "already in use" in broken(shell, "port", CODEHUB_PORT=port)["detail"]
+
+
+def test_a_port_at_which_codehub_itself_answers(shell: Shell) -> None:
+    """In the container of `codehub api`: there is no data directory in use that would say so."""
+    apart = {"DATABASE_URL": f"postgresql://me@127.0.0.1:{free_port()}/db", "REDIS_URL": "redis://127.0.0.1:1/0"}
+    with saying(b"ok\n") as url:
+        there = {"CODEHUB_HOST": "0.0.0.0", "CODEHUB_PORT": str(urlsplit(url).port)}
+        (one,) = found(shell("doctor", "--json", **there, **apart), "port")
+        assert (one["state"], "the CodeHub that answers there" in one["detail"]) == ("ok", True)
+        assert "already in use" in broken(shell, "port", **there)["detail"], "`codehub up` could not have it"
+    with saying(b"hello") as url:
+        there = {"CODEHUB_PORT": str(urlsplit(url).port)}
+        assert "already in use" in broken(shell, "port", **there, **apart)["detail"]
+
+
+def test_it_stops_looking_after_some_time_and_tells_what_it_has_found(shell: Shell) -> None:
+    """Each look has a limit of its own; one after the other they could take minutes."""
+    over = threading.Event()
+    with saying(b"ok\n", until=over) as url:
+        try:
+            began = time.monotonic()
+            done = shell("doctor", "--json", "--timeout", "4", CODEHUB_PUBLIC_URL=url)
+            took = time.monotonic() - began
+        finally:
+            over.set()
+    assert done.code == 1
+    assert took < 12, "what it waits for would have taken longer"
+    assert found(done, "port")
+    (late,) = found(done, "doctor")
+    assert (late["state"], late["code"]) == ("failed", "CH-TIME-1")
+    assert "after 4 s" in late["detail"]
 
 
 def test_a_database_that_is_away_not_migrated_or_too_new(shell: Shell, empty_database: str, database: str) -> None:

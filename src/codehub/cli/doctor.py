@@ -4,8 +4,10 @@ Without options it looks at this machine and its settings, as `codehub up` would
 here, if one does. `--remote` looks at the server that commands speak to. It changes nothing.
 """
 
+import queue
 import sys
 import textwrap
+import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +17,7 @@ from codehub.cli.connecting import current_token, current_url, valid_url
 from codehub.cli.exits import CommandError, Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from codehub.config import Settings
@@ -27,6 +30,9 @@ _MARKS = {"ok": "ok", "warning": "WARNING", "failed": "FAILED"}
 def doctor(
     remote: Annotated[bool, typer.Option("--remote", help="Look at the server that commands speak to.")] = False,
     url: Annotated[str | None, typer.Option(help="Look at this server.")] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Stop looking after this long, and tell what was found.")
+    ] = 60.0,
     json: options.Json = False,
 ) -> None:
     """Check what CodeHub needs, and say what to do.
@@ -34,7 +40,7 @@ def doctor(
     Looks at this machine and its settings, as `codehub up` would use them, and at the CodeHub that runs here; or at a
     server elsewhere. It changes nothing, and fails when something that is needed is missing.
     """
-    findings = remote_findings(url) if remote or url else local_findings()
+    findings = _within(timeout, (lambda found: remote_findings(url, found)) if remote or url else local_findings)
     if json:
         output.print_json([one.as_dict() for one in findings])
     else:
@@ -43,20 +49,57 @@ def doctor(
         raise typer.Exit(Exit.FAILED)
 
 
-def remote_findings(given: str | None) -> "list[Finding]":
+def _within(seconds: float, look: "Callable[[list[Finding]], None]") -> "list[Finding]":
+    """What was found by then: each look has a limit of its own, but one after the other they could take minutes."""
+    from codehub.services.doctor import codes
+    from codehub.services.doctor.finding import failed
+
+    found: list[Finding] = []
+    ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            look(found)
+        except BaseException as error:  # noqa: BLE001 - raised again by who waits
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    threading.Thread(target=work, name="doctor", daemon=True).start()
+    try:
+        error = ended.get(timeout=seconds)
+    except queue.Empty:
+        told = (
+            f"after {seconds:g} s; the last that was looked at is {found[-1].check}"
+            if found
+            else f"after {seconds:g} s"
+        )
+        late = failed(
+            codes.LATE, f"Not everything was looked at {told}.", "Look for longer: codehub doctor --timeout 300"
+        )
+        return [*found, late]
+    if error is not None:
+        raise error
+    return found
+
+
+def remote_findings(given: str | None, found: "list[Finding]") -> None:
+    """Adds to `found` as it goes."""
     from codehub.cli.checks import remote, websockets
 
     url = valid_url(given) if given else current_url()
     if url is None:
         raise CommandError("Which server? You are not logged in.", "Give --url.", exit_code=Exit.NOT_ALLOWED)
-    found = remote.server(url)
+    found += remote.server(url)
     if found[0].state == "failed":
-        return found
+        return
     token = current_token(url)
-    return [*found, remote.login(url, token), websockets.websocket(url, token)]
+    found.append(remote.login(url, token))
+    found.append(websockets.websocket(url, token))
 
 
-def local_findings() -> "list[Finding]":
+def local_findings(found: "list[Finding]") -> None:
+    """Adds to `found` as it goes."""
     import asyncio
 
     from codehub.cli.checks import machine, remote
@@ -65,33 +108,34 @@ def local_findings() -> "list[Finding]":
     from codehub.services.doctor import codes, public
     from codehub.services.doctor.finding import failed, failed_by, ok
 
-    found = [machine.python()]
+    found.append(machine.python())
     try:
         settings = Settings.load()
     except SettingsError as error:
-        wrong = [failed(codes.SETTINGS, line, "See docs/settings.md.") for line in error.message.splitlines()]
-        return [*found, *wrong]
+        found += [failed(codes.SETTINGS, line, "See docs/settings.md.") for line in error.message.splitlines()]
+        return
     found.append(ok("settings", "every one is valid"))
     try:
         path = machine.data_dir_of(settings.server.data_dir)
     except StartError as error:
-        return [*found, failed_by(codes.DATA, error)]
+        found.append(failed_by(codes.DATA, error))
+        return
     running = machine.running_url(path)
     found += machine.data_directory(path, in_use=running is not None)
-    found.append(machine.port(settings.server.host, settings.server.port, running=running))
-    found += asyncio.run(_dependencies(settings, path, running=running))
+    is_apart = settings.database.url is not None and settings.redis.url is not None
+    found.append(machine.port(settings.server.host, settings.server.port, running=running, is_apart=is_apart))
+    asyncio.run(_dependencies(settings, path, found, running=running))
     found += public.look(settings.accounts.public_url, settings.accounts.workspace_host)
-    return found + (remote.server(running.rstrip("/")) if running else [])
+    found += remote.server(running.rstrip("/")) if running else []
 
 
-async def _dependencies(settings: "Settings", path: "Path", *, running: str | None) -> "list[Finding]":
+async def _dependencies(settings: "Settings", path: "Path", found: "list[Finding]", *, running: str | None) -> None:
     from codehub.cli.checks import backends, machine, servers, standing
 
-    found = []
     url = settings.database.url
-    if running is None or url is not None:
-        found += await servers.postgresql(settings)
-    if url is not None and all(one.state == "ok" for one in found):
+    database = [] if running is not None and url is None else await servers.postgresql(settings)
+    found += database
+    if url is not None and all(one.state == "ok" for one in database):
         found += await standing.of_database(url.get_secret_value(), is_running=running is not None)
     elif url is None and running is not None:
         found += await standing.of_data_dir(path)
@@ -99,7 +143,7 @@ async def _dependencies(settings: "Settings", path: "Path", *, running: str | No
         found.append(await servers.redis(settings))
     found.append(await servers.archive_store(settings, path))
     found += machine.archive_room(settings.store.url, path)
-    return found + await backends.backends(settings, path)
+    found += await backends.backends(settings, path)
 
 
 def _folded(text: str, columns: int) -> list[str]:

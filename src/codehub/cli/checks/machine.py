@@ -9,11 +9,13 @@ from pathlib import Path
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
 from codehub.errors import StartError
 from codehub.services.doctor import codes
-from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
+from codehub.services.doctor.finding import Finding, State, failed, failed_by, ok, warning
+from codehub.services.doctor.public import public_address
 from codehub.services.doctor.room import LEAST_BYTES, room, store_folders
 from codehub.web.server import listen
 
 OLDEST_PYTHON = (3, 11)
+_ANSWER_SECONDS = 5.0
 
 
 def python(version: Sequence[int] = sys.version_info[:3]) -> Finding:
@@ -83,12 +85,22 @@ def archive_room(store_url: str | None, data_dir: Path, *, least: int = LEAST_BY
     return [room(each, least=least) for each in elsewhere]
 
 
-def port(host: str, number: int, *, running: str | None) -> Finding:
+def port(host: str, number: int, *, running: str | None, is_apart: bool) -> Finding:
+    """`is_apart`: servers of its own are not used, so that what runs here may be a part that has no data directory."""
     where = f"{host}:{number}"
     try:
         listen(host, number).close()
     except StartError as error:
         if running and f":{number}/" in running:
             return ok(codes.PORT.check, f"{where}, in use by the CodeHub that runs")
+        if is_apart and _answers(host, number):
+            return ok(codes.PORT.check, f"{where}, in use by the CodeHub that answers there")
         return failed_by(codes.PORT, error)
     return ok(codes.PORT.check, f"{where} is free" if number else f"a free one of {host}")
+
+
+def _answers(host: str, number: int) -> bool:
+    """Whether CodeHub does."""
+    there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - listening everywhere was asked for
+    url = f"http://[{there}]:{number}" if ":" in there else f"http://{there}:{number}"
+    return public_address(url, seconds=_ANSWER_SECONDS).state is State.OK

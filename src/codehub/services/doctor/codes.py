@@ -18,6 +18,7 @@ class Code:
         return f"{RUNBOOK}#{self.id.lower()}"
 
 
+LATE = Code("CH-TIME-1", "doctor", "Not everything was looked at")
 PYTHON = Code("CH-PY-1", "python", "Python is too old")
 SETTINGS = Code("CH-SET-1", "settings", "A setting is wrong")
 DATA = Code("CH-DIR-1", "data directory", "The data directory cannot be used")
