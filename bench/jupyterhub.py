@@ -2,13 +2,14 @@
 
 It is what its documentation says for one machine, with SimpleLocalProcessSpawner and its own limits (100 spawns at
 once): nothing is made slower, and nothing is switched on that it does not need. What its servers run is the tiny
-workspace of CodeHub's own tests, without a sandbox. Everything it started ends with it.
+workspace of CodeHub's own tests, compiled before as it is there, without a sandbox. Everything it started ends with it.
 """
 
 import asyncio
 import ctypes
 import hashlib
 import os
+import py_compile
 import signal
 import subprocess
 import sys
@@ -101,11 +102,12 @@ def running(folder: Path) -> Iterator[Hub]:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what its servers leave behind becomes ours to end
     port, token = free_port(), uuid4().hex
     (folder / "home").mkdir()
+    compiled = py_compile.compile(tiny.__file__, str(folder / "tiny.pyc"), doraise=True)
     config = folder / "jupyterhub_config.py"
     config.write_text(
         CONFIG.format(
             port=port, hub=free_port(), proxy=free_port(), chp=str(proxy), token=token, folder=folder,
-            python=str(Path(sys.executable).resolve()), tiny=tiny.__file__,
+            python=str(Path(sys.executable).resolve()), tiny=compiled,
         )
     )  # fmt: skip
     hub = Hub(f"http://127.0.0.1:{port}", token, 0)

@@ -4,6 +4,7 @@
     instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
     jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
     sockets/TOKEN/                      what one instance listens on (ide, ports, out); no token is used twice
+    scripts/DIGEST/                     what we run inside sandboxes, compiled (scripts.py)
     trash/                              renamed here first, removed after (trash.py); what is here counts for nothing
     locks/                              held for the moment of a change, so that two processes never do the same
 
@@ -50,6 +51,7 @@ class Layout:
         self.instances = root / "instances"
         self.jobs = root / "jobs"
         self.sockets = root / "sockets"
+        self.scripts = root / "scripts"
         self.trash = root / "trash"
         self.locks = root / "locks"
 
@@ -63,7 +65,7 @@ class Layout:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o711)
-            for folder in (self.homes, self.instances, self.jobs, self.sockets, self.trash, self.locks):
+            for folder in (self.homes, self.instances, self.jobs, self.sockets, self.scripts, self.trash, self.locks):
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o711 if folder == self.homes else 0o700)
             sign = self.root / _SIGN

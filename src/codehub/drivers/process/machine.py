@@ -18,6 +18,7 @@ from codehub.drivers.process.cgroups import Cgroups
 from codehub.drivers.process.launcher import Launcher
 from codehub.drivers.process.layout import Layout, new_token, remove_tree, write_durably
 from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
+from codehub.drivers.process.scripts import compiled
 from codehub.drivers.process.trash import Trash
 from codehub.drivers.process.tree import MARK
 from codehub.errors import ActionFailed, StartError
@@ -82,6 +83,7 @@ class Machine:
         self.is_root = os.geteuid() == 0
         self.users = options.users if self.is_root else None
         self.etc = {name: layout.root / "etc" / name for name in ETC_FILES}
+        self.scripts = SCRIPTS
         self.bwrap: str | None = None
         self.no_sandbox = "it is switched off"
         self.cgroups: Cgroups | None = None
@@ -99,6 +101,8 @@ class Machine:
             raise StartError(f"Workspaces cannot be sandboxed: {self.no_sandbox}.", "Install bubblewrap.")
         if self.options.sandbox == "auto":
             self._check_not_weaker()
+        if self.bwrap is not None:
+            self.scripts = compiled(SCRIPTS, self.layout)
 
     def _check_not_weaker(self) -> None:
         """Once there was a sandbox, going without is a person's decision, not an accident's."""
@@ -186,7 +190,7 @@ class Machine:
 
     def base_binds(self) -> list[Bind]:
         """Our scripts, and the Python that runs them where it is not one of the system's."""
-        return [Bind(SCRIPTS, INSIDE), *self.python_binds()]
+        return [Bind(self.scripts, INSIDE), *self.python_binds()]
 
     def python_binds(self) -> list[Bind]:
         if self.python.is_relative_to("/usr"):

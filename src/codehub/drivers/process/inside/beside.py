@@ -18,6 +18,7 @@ import _socket
 import os
 import select
 import sys
+from _frozen_importlib_external import SourceFileLoader  # what importlib.machinery shows, which would be dear
 
 _CARRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "carry.py")  # noqa: PTH100, PTH118, PTH120
 _BACKLOG = 128
@@ -67,8 +68,8 @@ def become(command: list[str]) -> None:
     if command[: len(bare)] != bare:
         os.execvp(command[0], command)  # noqa: S606 - no shell is the point
     sys.argv[:] = command[len(bare) :]
-    with open(sys.argv[0], "rb") as file:  # noqa: PTH123 - pathlib is dear
-        code = compile(file.read(), sys.argv[0], "exec")
+    code = SourceFileLoader("__main__", sys.argv[0]).get_code("__main__")  # as it was compiled before, if it was
+    assert code is not None
     exec(code, {"__name__": "__main__", "__file__": sys.argv[0]})  # noqa: S102 - it is a program like any other
 
 

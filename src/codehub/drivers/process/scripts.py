@@ -1,0 +1,57 @@
+"""Our scripts as sandboxes see them: a copy that is compiled already.
+
+Compiling them took a tenth of the start of a tiny workspace, each time: where CodeHub is installed nobody may have
+compiled them (PYTHONDONTWRITEBYTECODE, a folder that cannot be written), and a sandbox can keep nothing. A copy is
+never changed: another version of them, or of Python, has another name. So a workspace keeps those that it began with.
+"""
+
+import hashlib
+import os
+import py_compile
+import sys
+from contextlib import suppress
+from importlib.util import cache_from_source
+from pathlib import Path
+
+from codehub.drivers.process.layout import Layout, remove_tree, sync_folder
+
+
+def compiled(scripts: Path, layout: Layout) -> Path:
+    """Where the copy is. The scripts themselves, if there is no room for one: then every start compiles them."""
+    content = {path.name: path.read_bytes() for path in sorted(scripts.iterdir()) if path.is_file()}
+    place = layout.scripts / _name_of(content)
+    if not place.exists():
+        with suppress(OSError):
+            _make(content, place, layout)
+    return place if place.exists() else scripts
+
+
+def _name_of(content: dict[str, bytes]) -> str:
+    digest = hashlib.sha256(f"{sys.version} {sys.implementation.cache_tag}".encode())
+    for name, data in content.items():
+        digest.update(f"{name} {len(data)}\n".encode() + data)
+    return digest.hexdigest()[:16]
+
+
+def _make(content: dict[str, bytes], place: Path, layout: Layout) -> None:
+    draft = layout.draft(place)
+    try:
+        for name, data in content.items():
+            script = draft / name
+            script.write_bytes(data)
+            script.chmod(0o644)
+            if script.suffix == ".py":
+                # It belongs to this copy, whatever the times of files say.
+                mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+                py_compile.compile(str(script), cache_from_source(str(script)), doraise=True, invalidation_mode=mode)
+        for folder, _, names in os.walk(draft):
+            Path(folder).chmod(0o755)
+            for name in names:
+                with (Path(folder) / name).open("rb") as file:
+                    os.fsync(file.fileno())
+            sync_folder(Path(folder))
+        draft.rename(place)  # fails if somebody else has just made it
+        sync_folder(place.parent)
+    except OSError:
+        remove_tree(draft)
+        raise
