@@ -68,10 +68,10 @@ async def test_health_is_what_readyz_says(root: Caller) -> None:
 
 async def test_health_says_how_things_stand_with_a_code_for_what_is_not_well(root: Caller, owner: Connection) -> None:
     found = {one["check"]: one for one in (await root.get("/admin/health")).json()["findings"]}
-    assert found["coordinator"]["code"] == "CH-LEAD-1", "nobody leads here"
-    assert found["coordinator"]["state"] == "failed"
-    assert found["coordinator"]["advice"]
-    assert found["coordinator"]["link"] == "docs/runbook.md#ch-lead-1"
+    assert found["leader"]["code"] == "CH-LEAD-1", "nobody leads here"
+    assert found["leader"]["state"] == "failed"
+    assert found["leader"]["advice"]
+    assert found["leader"]["link"] == "docs/runbook.md#ch-lead-1"
     assert (found["operations"]["state"], found["operations"]["code"]) == ("ok", None)
     assert found["clock"]["state"] == "ok"
     created = (await root.post("/workspaces", json={"name": "w", "image_ref": "ide"})).json()

@@ -247,6 +247,13 @@ async def test_administrators_see_what_is_wrong_and_may_force_the_way_out(chromi
         await finding.get_by_text("CH-OP-2: what to do").click()
         await expect(finding).to_contain_text("codehub ws recover")
         await root.has_no_barriers()
+        names = await root.page.locator(".health li strong").all_inner_texts()
+        assert "Coordinator" in names
+        assert len(set(names)) == len(names), "each says by its name what it is"
+        await root.page.get_by_label("Language").select_option("ko")
+        await expect(finding.locator("p").first).to_have_attribute("lang", "en")  # it is read out as what it is
+        await expect(finding.locator("[lang=en]").get_by_text("CH-OP-2: 해야 할 일")).to_have_count(0)
+        await root.page.get_by_label("언어").select_option("en")
         await root.visit(f"/workspaces/{identity}")
         recovery = root.page.get_by_role("region", name="It needs you")
         await expect(recovery.get_by_role("button", name="Begin with an empty home")).to_be_hidden()

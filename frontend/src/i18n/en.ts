@@ -390,6 +390,8 @@ export const en = {
   "health.archives": "Archive store",
   "health.findings": "How things stand",
   "health.runbook": "{code}: what to do",
+  "health.leader": "Who leads",
+  "health.collection": "Collection of archives",
   "health.operations": "Operations",
   "health.clock": "Clock",
   "health.orphans": "Left-over containers and volumes",

@@ -390,6 +390,8 @@ export const ko: Words = {
   "health.archives": "아카이브 저장소",
   "health.findings": "현재 상황",
   "health.runbook": "{code}: 해야 할 일",
+  "health.leader": "리더",
+  "health.collection": "아카이브 정리",
   "health.operations": "작업",
   "health.clock": "시계",
   "health.orphans": "남은 컨테이너와 볼륨",

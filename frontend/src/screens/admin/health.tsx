@@ -54,7 +54,7 @@ function Shown({ health }: { health: Health }) {
         {Object.entries(health.isolation).map(([backend, lines]) => (
           <div key={backend} className="isolation">
             <h3>{backend}</h3>
-            <ul>
+            <ul lang="en">
               {lines.map((line) => (
                 <li key={line}>{line}</li>
               ))}
@@ -82,14 +82,16 @@ function Line({ name, state, words, told, code }: LineProps) {
       <strong>{known("health", name) ?? name}</strong>
       <span>{words}</span>
       {told.filter(Boolean).map((line) => (
-        <p key={line} className="fine">
+        <p key={line} className="fine" lang="en">
           {line}
         </p>
       ))}
       {entry && (
-        <details lang="en">
+        <details>
           <summary>{t("health.runbook", { code })}</summary>
-          <Markdown text={entry} />
+          <div lang="en">
+            <Markdown text={entry} />
+          </div>
         </details>
       )}
     </li>
