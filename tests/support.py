@@ -6,18 +6,20 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
+
+from codehub.together import ended
 
 
 def short_folder() -> Path:
@@ -50,6 +52,29 @@ async def eventually_async(condition: Callable[[], Awaitable[bool]], what: str, 
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise AssertionError(f"not within {seconds} s: {what}") from None
+
+
+async def until(condition: Callable[..., object], what: str, seconds: float = 20.0) -> None:
+    """The same for a condition of this process, which others change while we wait."""
+
+    async def holds() -> bool:
+        return bool(condition())
+
+    await eventually_async(holds, what, seconds)
+
+
+@asynccontextmanager
+async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator["asyncio.Task[None]"]:
+    """It runs beside the block and has ended after it, for certain: what is left pending ends another test."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task}, timeout=10)
+        await ended([task])  # it may have missed that
+    if not task.cancelled():
+        task.result()  # what it failed with
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from codehub.model.observation import ArchiveSeen
 from codehub.model.workspace import Incarnation, InstanceBackend, OpId, WorkspaceId
 from tests.contract.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from tests.lab.docker import Lab, lab
-from tests.support import eventually_async, short_folder
+from tests.support import background, eventually_async, short_folder
 from tests.test_config import load as settings_of
 
 PROCESS, DOCKER = InstanceBackend.PROCESS, InstanceBackend.DOCKER
@@ -339,7 +339,6 @@ async def test_what_may_be_undone_is_prepared_again_and_again() -> None:
         return prepared > 4
 
     preparing = Preparing("it", prepare, wait=0.01, every=0.01)
-    running = asyncio.create_task(preparing.run())
-    await eventually_async(often, "it is prepared again")
-    running.cancel()
+    async with background(preparing.run()):
+        await eventually_async(often, "it is prepared again")
     preparing.check()

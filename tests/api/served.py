@@ -17,6 +17,7 @@ from codehub.web.context import Context
 from codehub.web.live import Hub
 from codehub.web.server import listen, url_of
 from tests.api.conftest import IMAGES
+from tests.support import background
 
 
 @contextmanager
@@ -33,11 +34,8 @@ def served(database_url: str, redis_url: str) -> Iterator[str]:
             context = Context(Settings.load(), pool, redis, lambda: IMAGES, InstanceBackend.PROCESS)
             app = create_app({}, Metrics(), context=context)
             app.state.hub = Hub.over(context)
-            answering = asyncio.create_task(Answerer(redis, {"logs": _logs}).run())  # in the leader's place
-            try:
+            async with background(Answerer(redis, {"logs": _logs}).run()):  # in the leader's place
                 await serve_with_events(app, listener)
-            finally:
-                answering.cancel()
 
     serving = loop.create_task(run())
     thread = threading.Thread(target=_until_done, args=(loop, serving), name="api")

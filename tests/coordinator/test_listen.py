@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from codehub.signals.connect import Redis, open_redis
 from codehub.signals.events import Event, RedisEvents
 from tests.db.support import OWNER, add_workspace, change
 from tests.lab.wire import wire_to_database, wire_to_redis
-from tests.support import eventually_async
+from tests.support import background, eventually_async, until
 
 GAP = ("t:sse:all", {"gap": True})
 
@@ -73,24 +72,6 @@ async def ears(redis: Redis) -> AsyncIterator[Ears]:
     async with background(ears.listen(redis, ready)):
         await ready.wait()
         yield ears
-
-
-@asynccontextmanager
-async def background(work: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(work)
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-async def until(condition: Any, what: str) -> None:
-    async def holds() -> bool:
-        return bool(condition())
-
-    await eventually_async(holds, what)
 
 
 async def test_what_is_notified_arrives(database: str, owner: Connection, redis: Redis, ears: Ears) -> None:

@@ -23,7 +23,7 @@ from codehub.web.context import Context
 from codehub.web.live import Hub, Pace
 from codehub.web.server import listen, serve, url_of
 from tests.accounts.people import Person, add_person, session_headers
-from tests.support import eventually_async
+from tests.support import background, eventually_async
 
 QUICK = Pace(credential_seconds=0.05, poll_seconds=0.05, again_seconds=0.05)
 Heard = tuple[str, dict[str, Any]]
@@ -100,17 +100,6 @@ class Server:
 
 
 @asynccontextmanager
-async def background(work: Any) -> AsyncIterator["asyncio.Task[Any]"]:
-    task = asyncio.create_task(work)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-@asynccontextmanager
 async def serving(
     database_url: str,
     redis_url: str,
@@ -131,7 +120,8 @@ async def serving(
             app.include_router(events.router, prefix="/api/v1")
         app.state.hub = hub = Hub.over(context, pace, source_type)
         with listen("127.0.0.1", 0) as listener:
-            async with background(hub.run()) as running, background(serve(app, listener)):
+            # The hub ends first, as in cli/serving.py: then no stream holds up the server's end.
+            async with background(serve(app, listener)), background(hub.run()) as running:
                 yield Server(url_of(listener), hub, pool, context, running)
 
 

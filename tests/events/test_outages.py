@@ -17,18 +17,11 @@ from tests.accounts.people import Person, session_headers
 from tests.db.support import add_workspace, change
 from tests.events.dashboards import QUICK, Server, publishing, serving
 from tests.lab.wire import wire_to_database, wire_to_redis
-from tests.support import eventually_async
+from tests.support import until
 
 
 async def add(owner: Connection, user: UserId, name: str = "w", **columns: Any) -> WorkspaceId:
     return await add_workspace(owner, owner_user_id=user, name=name, **columns)
-
-
-async def until(condition: Any, what: str) -> None:
-    async def holds() -> bool:
-        return bool(condition())
-
-    await eventually_async(holds, what)
 
 
 async def test_redis_away_and_back(database: str, server_redis: str, redis: Redis, owner: Connection) -> None:

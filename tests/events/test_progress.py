@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -18,7 +17,7 @@ from codehub.signals.progress import KEY, Progress, RedisProgress, read_progress
 from tests.coordinator.installation import installation, rest
 from tests.db.support import OWNER, add_workspace, read
 from tests.lab.wire import wire_to_redis
-from tests.support import eventually_async
+from tests.support import background, eventually_async
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,17 +80,14 @@ async def test_a_workspace_is_told_of_once_a_while_with_the_newest(redis: Redis,
         await channels.get_message(timeout=5)
         for done in range(1, 101):
             teller.note(row, JobSeen(job, JobState.RUNNING, bytes_done=done, files_done=1), NOW)
-        task = asyncio.create_task(teller.run())
-        message = await channels.get_message(timeout=10)
-        assert message is not None
-        assert message["channel"] == f"t:sse:{OWNER}".encode()
-        assert json.loads(message["data"]) == {"id": str(row.id), "event": "workspace_updated"}
-        assert (await read_progress(redis, [row.id]))[row.id].bytes == 100
-        teller.note(row, JobSeen(job, JobState.RUNNING, bytes_done=101, files_done=1), NOW)
-        assert await channels.get_message(timeout=0.2) is None, "not before its time"
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        async with background(teller.run()):
+            message = await channels.get_message(timeout=10)
+            assert message is not None
+            assert message["channel"] == f"t:sse:{OWNER}".encode()
+            assert json.loads(message["data"]) == {"id": str(row.id), "event": "workspace_updated"}
+            assert (await read_progress(redis, [row.id]))[row.id].bytes == 100
+            teller.note(row, JobSeen(job, JobState.RUNNING, bytes_done=101, files_done=1), NOW)
+            assert await channels.get_message(timeout=0.2) is None, "not before its time"
 
 
 async def test_redis_away_holds_nothing_up(server_redis: str, redis: Redis, owner: Connection) -> None:
@@ -99,8 +95,7 @@ async def test_redis_away_holds_nothing_up(server_redis: str, redis: Redis, owne
     async with wire_to_redis(server_redis) as (wire, url), open_redis(url) as through_the_wire:
         await wire.cut()
         teller = ProgressTeller(RedisProgress(through_the_wire), events_to(through_the_wire), every_seconds=0.01)
-        task = asyncio.create_task(teller.run())
-        try:
+        async with background(teller.run()) as task:
             for done in range(10):
                 teller.note(row, JobSeen(OpId(uuid4()), JobState.RUNNING, bytes_done=done), NOW)
                 await asyncio.sleep(0)
@@ -113,8 +108,6 @@ async def test_redis_away_holds_nothing_up(server_redis: str, redis: Redis, owne
 
             await eventually_async(told, "it is told again")
             assert not task.done()
-        finally:
-            task.cancel()
 
 
 async def test_the_controller_tells_how_far_a_job_has_got(database: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from codehub.signals import questions
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.questions import Answerer, Body
 from tests.lab.wire import wire_to_redis
-from tests.support import eventually_async
+from tests.support import background, eventually_async
 
 
 async def ask(redis: Redis, kind: str, body: Body, seconds: float, asker: str | None = None) -> Any:
@@ -28,13 +28,8 @@ async def ask(redis: Redis, kind: str, body: Body, seconds: float, asker: str | 
 
 @asynccontextmanager
 async def answering(redis: Redis, **handlers: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(Answerer(redis, handlers).run())
-    try:
+    async with background(Answerer(redis, handlers).run()):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def echo(body: Body) -> Any:
