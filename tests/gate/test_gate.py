@@ -22,7 +22,7 @@ from codehub.web.proxy.ports import Refusal, Route
 from tests.accounts.people import Person, add_person, session_headers, token_headers
 from tests.db.support import change
 from tests.gate.conftest import SSE, Scene, Something, gate_over, request, session_id
-from tests.support import eventually_async
+from tests.support import eventually_async, until
 
 PATH_HOST, OWN_HOST = "codehub.test", "localhost:8080"
 
@@ -181,7 +181,7 @@ async def test_the_steady_state_asks_nobody(database: str, redis: Redis, owner: 
         workspace = await scene.running(ada)
         headers = await session_headers(pool, ada)
         first = await scene.goes_in(request(f"/w/{workspace}/", headers))
-        await eventually_async(lambda: _true(not scene.gate.status.is_deaf), "Redis is heard")
+        await until(lambda: not scene.gate.status.is_deaf, "Redis is heard")
         await scene.goes_in(request(f"/w/{workspace}/", headers))
         asked = scene.doors.asked
         for number in range(1000):
@@ -234,7 +234,7 @@ async def test_what_is_open_ends_within_moments(scene: Scene, ada: Person, bob: 
         await change(scene.owner, workspace, phase="STANDBY", endpoint=None)
     else:
         await change(scene.owner, workspace, owner_user_id=bob.id)
-    await eventually_async(lambda: _true(socket.ended == 1), how, 5)
+    await until(lambda: socket.ended == 1, how, 5)
     assert await scene.is_sent_to_the_api(asked)
 
 
@@ -244,7 +244,7 @@ async def test_an_own_origins_visit_ends_with_its_session(scene: Scene, ada: Per
     route, socket = await scene.goes_in(asked), Something()
     route.open.add(socket)
     await scene.owner.execute("DELETE FROM sessions")
-    await eventually_async(lambda: _true(socket.ended == 1), "it ends", 5)
+    await until(lambda: socket.ended == 1, "it ends", 5)
 
 
 async def test_an_event_is_enough(database: str, redis: Redis, owner: Connection, pool: Pool) -> None:
@@ -254,14 +254,14 @@ async def test_an_event_is_enough(database: str, redis: Redis, owner: Connection
         asked = request(f"/w/{workspace}/", await session_headers(pool, ada))
         route, socket = await scene.goes_in(asked), Something()
         route.open.add(socket)
-        await eventually_async(lambda: _true(not scene.gate.status.is_deaf), "Redis is heard")
+        await until(lambda: not scene.gate.status.is_deaf, "Redis is heard")
         await redis.publish(f"{SSE}{ada.id}", json.dumps({"id": str(workspace)}))
-        await eventually_async(lambda: _true(scene.doors.asked >= 2), "it looks again")
+        await until(lambda: scene.doors.asked >= 2, "it looks again")
         assert await scene.goes_in(asked) is route, "nothing changed"
         assert socket.ended == 0
         await change(owner, workspace, phase="STANDBY", endpoint=None)
         await redis.publish(f"{SSE}{ada.id}", json.dumps({"id": str(workspace)}))
-        await eventually_async(lambda: _true(socket.ended == 1), "it ends")
+        await until(lambda: socket.ended == 1, "it ends")
 
 
 async def test_what_is_heard_while_somebody_new_is_looked_up_is_not_missed(
@@ -271,20 +271,20 @@ async def test_what_is_heard_while_somebody_new_is_looked_up_is_not_missed(
         ada = await add_person(pool)
         workspace, other = await scene.running(ada, "10.0.0.1:80"), await scene.running(ada, "10.0.0.2:80")
         headers = await session_headers(pool, ada)
-        await eventually_async(lambda: _true(not scene.gate.status.is_deaf), "Redis is heard")
+        await until(lambda: not scene.gate.status.is_deaf, "Redis is heard")
         known = await scene.goes_in(request(f"/w/{other}/", headers))
         asked = request(f"/w/{workspace}/", headers)
         seen = scene.doors.seen_and_kept = asyncio.Event()
         coming = asyncio.create_task(scene.goes_in(asked))
-        await eventually_async(lambda: _true(scene.doors.kept == 1), "the database has answered")
+        await until(lambda: scene.doors.kept == 1, "the database has answered")
         await change(owner, workspace, phase="STANDBY", endpoint=None)
         for each in (workspace, other):
             await redis.publish(f"{SSE}{ada.id}", json.dumps({"id": str(each)}))
-        await eventually_async(lambda: _true(known.good_until < 0), "both are heard")
+        await until(lambda: known.good_until < 0, "both are heard")
         scene.doors.seen_and_kept = None
         seen.set()
         await coming
-        await eventually_async(lambda: _true(not scene.gate.visitors.of(workspace)), "it is looked at again")
+        await until(lambda: not scene.gate.visitors.of(workspace), "it is looked at again")
 
 
 async def test_a_restart_is_another_instance(scene: Scene, ada: Person) -> None:
@@ -293,7 +293,7 @@ async def test_a_restart_is_another_instance(scene: Scene, ada: Person) -> None:
     before, socket = await scene.goes_in(asked), Something()
     before.open.add(socket)
     await change(scene.owner, workspace, op_id=uuid4())
-    await eventually_async(lambda: _true(socket.ended == 1), "the old instance's sockets end")
+    await until(lambda: socket.ended == 1, "the old instance's sockets end")
     after = await scene.goes_in(asked)
     assert after.address == before.address
     assert after.key != before.key, "no connection to the old one may be used again"
@@ -331,7 +331,7 @@ async def test_an_answer_is_good_for_as_long_as_it_is_trusted(
         scene.gate.failed([route], asked)  # it cannot be reached: something may have changed
         assert route.good_until < before
         assert await scene.goes_in(asked) is route
-        await eventually_async(lambda: _true(route.good_until > before), "confirmed anew")
+        await until(lambda: route.good_until > before, "confirmed anew")
         await owner.execute("DELETE FROM sessions")
         scene.gate.failed([route], asked)
         assert await scene.is_sent_to_the_api(asked)
@@ -356,7 +356,7 @@ async def test_without_the_database_who_is_inside_stays_and_nobody_new_comes(
         assert await scene.is_sent_to_the_api(request(f"/w/{two}/", headers))
         await eventually_async(lambda: scene.is_sent_to_the_api(request(f"/w/{one}/", headers)), "trust ends", 5)
         assert socket.ended == 0, "what is open stays a little longer"
-        await eventually_async(lambda: _true(socket.ended == 1), "then it ends, too", 5)
+        await until(lambda: socket.ended == 1, "then it ends, too", 5)
         scene.doors.is_away = False
         await scene.goes_in(request(f"/w/{one}/", headers))
 
@@ -379,12 +379,12 @@ async def test_who_comes_when_too_many_wait_is_answered_at_once(
 
 
 async def test_without_redis_looking_again_is_enough(scene: Scene, ada: Person) -> None:
-    await eventually_async(lambda: _true(not scene.gate.status.is_deaf), "Redis is heard")
+    await until(lambda: not scene.gate.status.is_deaf, "Redis is heard")
     workspace = await scene.running(ada)
     route, socket = await scene.goes_in(request(f"/w/{workspace}/", await token_headers(scene.pool, ada))), Something()
     route.open.add(socket)
     await scene.owner.execute("UPDATE tokens SET revoked_at = now()")
-    await eventually_async(lambda: _true(socket.ended == 1), "it ends", 5)
+    await until(lambda: socket.ended == 1, "it ends", 5)
 
 
 # -- the rest -------------------------------------------------------------------------------------------------------
@@ -410,7 +410,7 @@ async def test_who_does_nothing_is_forgotten_but_what_they_did_is_not(
         ada = await add_person(pool)
         workspace = await scene.running(ada)
         route = await scene.goes_in(request(f"/w/{workspace}/", await session_headers(pool, ada)))
-        await eventually_async(lambda: _true(not scene.gate.visitors.all()), "forgotten")
+        await until(lambda: not scene.gate.visitors.all(), "forgotten")
         assert scene.gate.visitors.uses() == {workspace: route.used_at}
         scene.gate.visitors.forget_uses({workspace: route.used_at})
         assert scene.gate.visitors.uses() == {}
@@ -445,7 +445,3 @@ async def test_what_cannot_be_reached_goes_to_the_api_with_a_mark(scene: Scene, 
     answer = scene.gate.failed([route], asked)
     assert answer.headers == ((b"x-codehub-unreachable", b"1"),)  # type: ignore[union-attr]
     assert isinstance(scene.gate.failed([route, answer], asked), Refusal)  # type: ignore[list-item]
-
-
-async def _true(condition: bool) -> bool:
-    return condition
