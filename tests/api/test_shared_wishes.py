@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from uuid import UUID
 
 import psycopg
@@ -42,6 +43,16 @@ async def test_a_hundred_starts_at_once_share_few_transactions(
     assert started == 100
     assert transactions <= 10
     assert await audited(owner, ids) == 100
+
+
+async def test_the_order_in_which_they_asked_is_kept(pool: Pool, terms: Terms, ada: Caller, owner: Connection) -> None:
+    """It is the order in which they are started."""
+    roomy = replace(terms, quota=replace(terms.quota, per_user=100, total=100))
+    ids = [await ada.has(owner, "STANDBY") for _ in range(20)]
+    starts = (changing.request_state(pool, roomy, ada.person.actor, each, Desired.RUNNING) for each in ids)
+    await asyncio.gather(*starts)
+    times = [(await read(owner, identity)).wish.last_access_at for identity in ids]
+    assert all(one is not None and other is not None and one < other for one, other in pairwise(times))
 
 
 async def test_what_is_wrong_with_one_of_many_costs_the_others_nothing(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -316,6 +317,18 @@ async def test_a_thousand_at_once_are_read_page_by_page(site: Installation) -> N
             while not await _all_running(site):
                 await ticks(controller, 1)
         assert len(site.world.instances) == 1500
+
+
+async def test_who_asked_first_is_started_first(site: Installation) -> None:
+    began = datetime.now(UTC)
+    async with site.controller() as controller:
+        asked = [WorkspaceId(UUID(int=number)) for number in (3, 1, 4, 5, 2)]
+        for number, it in enumerate(asked):
+            await site.add(id=it, last_access_at=began + timedelta(milliseconds=number))
+        async with asyncio.timeout(60):
+            while not await _all_running(site):
+                await ticks(controller, 1)
+    assert list(site.world.instances) == asked
 
 
 async def _all_running(site: Installation) -> bool:

@@ -319,7 +319,8 @@ class Controller:
     # -- act --------------------------------------------------------------------------------------------------------
 
     def _act(self, moves: Sequence[_Move]) -> None:
-        for move in moves:
+        """Who asked first has the first turn: lanes are narrow, and a hundred may have asked since the last tick."""
+        for move in sorted(moves, key=_asked_at):
             backend = self._backends.get(move.row.instance_backend)
             if backend is None:
                 continue
@@ -384,6 +385,12 @@ class Controller:
         in_trash = row.wish.deleted_at is not None
         self._wished_looks[row.id] = now + (_TRASH_LOOK_SECONDS if in_trash else _WISHED_LOOK_SECONDS)
         return True
+
+
+def _asked_at(move: _Move) -> float:
+    """When a start was asked for (asking counts as a visit); of anything else, when somebody was there last."""
+    at = move.row.wish.last_access_at
+    return at.timestamp() if at is not None else 0.0
 
 
 def _lanes_of(backends: Mapping[InstanceBackend, Backend]) -> dict[tuple[str, str], int]:

@@ -6,7 +6,7 @@ has not seen, and never silently dropped: whoever asks gets it done, or hears wh
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from codehub.db import editing, listing
 from codehub.db.limits import hold_limits, running_of
@@ -89,7 +89,8 @@ async def _carry_out_once(conn: Connection, asked: Mapping[int, _Wanted]) -> dic
         try:
             was = _theirs(wanted.actor, rows.get(wanted.identity))
             _check_match(was, wanted.terms, wanted.if_match)
-            decided[number] = was, wanted.verb.decide(was, now)
+            # A microsecond apart: who asked first is served first, also of those who share a transaction.
+            decided[number] = was, wanted.verb.decide(was, now + timedelta(microseconds=number))
         except ServiceError as refusal:
             outcomes[number] = refusal
     over = await _refused_places(conn, asked, decided)
