@@ -6,17 +6,24 @@ from pathlib import Path
 import pytest
 
 from codehub.backup.restoring import restore
+from codehub.db import migrate
 from codehub.db.pool import Connection
+from codehub.db.replacing import EPOCHS_PER_RESTORE
 from codehub.errors import Unavailable
-from tests.backup.support import back_up, rows_of
+from tests.backup.support import back_up, epoch_of, rows_of
 from tests.db.support import add_workspace
 from tests.lab.wire import wire_to_database
+from tests.support import until
 
 NAMES = "SELECT name FROM workspaces"
+LOCKS = """
+SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE datname = current_database() AND locktype = 'advisory'
+"""
 
 
 @pytest.mark.parametrize("arrives", [False, True], ids=["on the way there", "on the way back"])
-async def test_it_is_said_that_it_is_not_known_and_how_to_look(
+async def test_it_is_said_that_it_is_not_known_and_restoring_again_is_right_in_either_case(
     owner: Connection, database: str, path: Path, arrives: bool
 ) -> None:
     await add_workspace(owner, name="in the backup")
@@ -46,6 +53,13 @@ async def test_it_is_said_that_it_is_not_known_and_how_to_look(
         await asyncio.gather(*cutting)
     said = str(told.value)
     assert "It is not known whether" in said
-    assert "codehub doctor" in said
+    assert "Start no coordinator; restore again with --force and the same options" in said
+    assert "doctor" not in said, "it cannot tell this restore from an earlier one"
     assert "Nothing was changed" not in said
     assert rows_of(database, NAMES) == [("in the backup" if arrives else "since",)]
+    await until(lambda: not rows_of(database, LOCKS), "the server noticed that the session is gone")
+    epoch = epoch_of(database)
+    await restore(path, database, force=True)
+    assert rows_of(database, NAMES) == [("in the backup",)]
+    assert epoch_of(database) == epoch + EPOCHS_PER_RESTORE
+    assert migrate.schema_version(database) == migrate.newest_version()

@@ -128,8 +128,8 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
     if is_told and target.returncode is not None and (target.returncode == _LOST or target.returncode < 0):
         raise Unavailable(
             "The connection was lost while the restore was being committed. It is not known whether it was.",
-            'If it was, `codehub doctor` says of the leader that "the last was a restore". If in doubt restore again, '
-            "with --force: that is right in either case.",
+            # If it was, neither is the schema migrated nor are newer archives adopted yet.
+            "Start no coordinator; restore again with --force and the same options: that is right in either case.",
         )
     for result in done[:2]:
         if isinstance(result, BaseException):
