@@ -1,5 +1,6 @@
 """Scripts that are compiled before a sandbox runs them."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -27,8 +28,13 @@ def layout() -> Iterator[Layout]:
     shutil.rmtree(folder)
 
 
-def test_a_copy_is_made_once_and_whole(layout: Layout) -> None:
-    place = compiled(OURS, layout)
+@pytest.mark.parametrize("mask", [0o022, 0o077], ids=oct)
+def test_a_copy_is_made_once_and_whole(layout: Layout, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        place = compiled(OURS, layout)
+    finally:
+        os.umask(before)
     assert {path.name for path in OURS.iterdir() if path.is_file()} == {p.name for p in place.iterdir() if p.is_file()}
     made = {path: path.stat().st_mtime_ns for path in place.rglob("*")}
     assert compiled(OURS, layout) == place

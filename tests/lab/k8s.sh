@@ -267,7 +267,8 @@ left() { # of all that a cluster makes
 
 boot() { cat "$machine/proc/sys/kernel/random/boot_id"; }
 is_stale() { [ -s "$mark" ] && [ "$(sed -n 1p "$mark")" != "$(boot)" ]; }
-make_mark() { printf '%s\n' "$(boot)" "$owner" >"$mark.part" && mv "$mark.part" "$mark"; }
+born() { [ -z "$1" ] || awk '{sub(/.*\) /, ""); print $20}' "/proc/$1/stat" 2>/dev/null || true; } # a number may be another's by now
+make_mark() { printf '%s\n' "$(boot)" "$owner" "$(born "$owner")" >"$mark.part" && mv "$mark.part" "$mark"; }
 owner_of_it() { sed -n 2p "$mark"; }
 
 others() { # somebody may have installed a cluster after ours was left behind; not each has a program called kubelet
@@ -298,13 +299,14 @@ somebody() { # another owner than ours who lives: which process
   local found
   [ -e "$mark" ] && ! is_stale || return
   found=$(owner_of_it)
-  [ -n "$found" ] && [ "$found" != "$owner" ] && grep -q '^State:.[^ZX]' "/proc/$found/status" 2>/dev/null && echo "$found"
+  [ -n "$found" ] && [ "$found" != "$owner" ] && grep -q '^State:.[^ZX]' "/proc/$found/status" 2>/dev/null &&
+    [ "$(sed -n 3p "$mark")" = "$(born "$found")" ] && echo "$found"
 }
 
 turn() { # the lock, once nobody else who lives has the cluster; not held meanwhile, since their `down` takes it
   local until=$(($(date +%s) + patience)) whose said=
   exec 9>"$lab/lock"
-  while flock 9; whose=$(somebody); do
+  while flock -w "$patience" 9 || fail "the lock $lab/lock is held for over $patience s"; whose=$(somebody); do
     [ "$(date +%s)" -lt "$until" ] || fail "process $whose has the cluster, after $patience s still: nothing was touched"
     [ -n "$said" ] || say "waits for the cluster of process $whose, for up to $patience s"
     said=yes

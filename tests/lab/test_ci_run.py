@@ -80,10 +80,15 @@ def test_told_to_stop_it_leaves_no_process_and_then_takes_its_cluster_down(tmp_p
 )
 def test_what_fails_is_run_once_more(codes: str, args: str, ends: bool, runs: int, tmp_path: Path) -> None:
     said = tmp_path / "said"
-    program(tmp_path / "pytest", f'echo "$*" >>{said}; set -- {codes}; shift $(($(wc -l <{said}) - 1)); exit $1')
-    make = ["make", "--silent", "test", f"BIN={tmp_path}", f"ARGS={args}"]
-    done = subprocess.run(make, cwd=RUN.parents[1], capture_output=True, text=True, timeout=300, check=False)
+    program(
+        tmp_path / "pytest",
+        f'echo "${{CODEHUB_REQUIRE:-}} $*" >>{said}; set -- {codes}; shift $(($(wc -l <{said}) - 1)); exit $1',
+    )
+    make = ["make", "--silent", "-o", "setup", "-o", "dashboard", "test", f"BIN={tmp_path}", f"ARGS={args}"]
+    given = {name: value for name, value in os.environ.items() if name != "CODEHUB_REQUIRE"}
+    done = subprocess.run(make, cwd=RUN.parents[1], env=given, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode == 0) == ends, done.stderr
     calls = said.read_text().splitlines()
     assert len(calls) == runs
     assert ["--last-failed" in each for each in calls] == [False, True][:runs]
+    assert [each.startswith("all ") for each in calls] == [False, True][:runs], "what was there before must be, now"

@@ -199,6 +199,15 @@ def test_what_a_person_keeps_up_stays_and_what_the_dead_left_is_taken_over(machi
     assert not ours.exists()
 
 
+def test_whoever_has_a_dead_owner_s_number_now_is_not_waited_for(machine: Machine) -> None:
+    machine.run("up", owner=str(os.getppid()))
+    mark = machine.lab / "k8s" / "everything-outside-is-ours"
+    boot, owner, born = mark.read_text().split()
+    mark.write_text(f"{boot}\n{owner}\n{int(born) - 1}\n")
+    assert machine.run("up", owner=str(os.getpid()))[1].strip() == WENT_ON
+    assert machine.run("down", owner=str(os.getpid())) == (0, "")
+
+
 @pytest.mark.parametrize("program", ["ip", "pgrep", "ps", "openssl"])
 def test_a_program_that_is_missing_is_named_before_anything_is_touched(
     machine: Machine, program: str, tmp_path: Path

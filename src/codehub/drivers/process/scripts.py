@@ -39,7 +39,6 @@ def _make(content: dict[str, bytes], place: Path, layout: Layout) -> None:
         for name, data in content.items():
             script = draft / name
             script.write_bytes(data)
-            script.chmod(0o644)
             if script.suffix == ".py":
                 # It belongs to this copy, whatever the times of files say.
                 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
@@ -48,6 +47,7 @@ def _make(content: dict[str, bytes], place: Path, layout: Layout) -> None:
             Path(folder).chmod(0o755)
             for name in names:
                 with (Path(folder) / name).open("rb") as file:
+                    os.fchmod(file.fileno(), 0o644)  # readable there, whatever the umask is here
                     os.fsync(file.fileno())
             sync_folder(Path(folder))
         draft.rename(place)  # fails if somebody else has just made it
