@@ -141,6 +141,25 @@ async def test_one_that_was_back_meanwhile_is_not_lost_by_the_same_word(site: In
         assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
 
 
+async def test_one_that_was_back_under_the_next_leader_is_not_lost_by_the_same_word(site: Installation) -> None:
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(6)]
+        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
+        await ticks(controller, 4)
+        await site.accept_losses(InstanceBackend.PROCESS)
+        await controller.tick()  # the word is read, and whom it is about is noted
+    for each in hidden:
+        each.end()
+    async with site.controller() as controller:
+        await ticks(controller, 4)
+        assert not controller.outages
+        for it in them:
+            site.world.lose_volume(it)
+        await ticks(controller, 8)
+        assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+        assert controller.outages
+
+
 async def test_a_word_given_through_an_older_version_has_no_list_of_the_word_before(site: Installation) -> None:
     them = await accepted_and_then_dead(site)
     await site.owner.execute("UPDATE accepted_losses SET accepted_at = now()")  # all that it writes

@@ -187,7 +187,8 @@ class Controller:
         eyes.results = self._errands.results()
         eyes.asked.clear()
         eyes.listings = await self._lookout.look(self._errands.busy())
-        if eyes.mass_losses or eyes.accepted_losses:
+        # A new leader asks too: whoever is back since an earlier one noted the word is no longer meant by it.
+        if eyes.mass_losses or eyes.accepted_losses or self._sweep.is_first_pass:
             await self._hear_of_losses()
         for name, listing in eyes.listings.items():
             self._to_read |= self._lookout.changed(name, listing)
