@@ -1,10 +1,12 @@
 """`codehub doctor`: everything well is said so, and each broken thing is found, with what to do."""
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,11 +23,12 @@ from codehub.db.leading import open_seat
 from codehub.services.doctor import codes, public, websockets
 from codehub.services.doctor import standing as doctor_standing
 from codehub.services.doctor.finding import Finding, State
-from tests.cli.codehub import free_port
+from tests.cli.codehub import environment, free_port
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
 from tests.db.support import add_workspace
 from tests.lab.saying import babbling, saying
+from tests.lab.wire import wire_to_database
 from tests.support import short_folder
 
 
@@ -123,13 +126,32 @@ def test_a_port_at_which_codehub_itself_answers(shell: Shell) -> None:
         assert "already in use" in broken(shell, "port", **there, **apart)["detail"]
 
 
-def test_it_stops_looking_after_some_time_and_tells_what_it_has_found(shell: Shell) -> None:
+async def _late(seconds: float, **settings: str) -> Done:
+    """In a process of its own, which is to end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "codehub", "doctor", "--json", "--timeout", f"{seconds:g}"),
+        env=environment(CODEHUB_PORT="0", CODEHUB_IMAGES="test", **settings),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(seconds + 20):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return Done(process.returncode, out.decode(), err.decode())
+
+
+async def test_it_stops_looking_after_some_time_and_tells_what_it_has_found(folder: Path) -> None:
     """Each look has a limit of its own; one after the other they could take minutes."""
     over = threading.Event()
     with saying(b"ok\n", until=over) as url:
         try:
             began = time.monotonic()
-            done = shell("doctor", "--json", "--timeout", "4", CODEHUB_PUBLIC_URL=url)
+            done = await _late(4, CODEHUB_DATA_DIR=str(folder), PROCESS_SANDBOX="off", CODEHUB_PUBLIC_URL=url)
             took = time.monotonic() - began
         finally:
             over.set()
@@ -139,6 +161,22 @@ def test_it_stops_looking_after_some_time_and_tells_what_it_has_found(shell: She
     (late,) = found(done, "doctor")
     assert (late["state"], late["code"]) == ("failed", "CH-TIME-1")
     assert "after 4 s" in late["detail"]
+
+
+async def test_it_ends_though_a_database_lets_it_in_and_then_says_nothing(folder: Path, database: str) -> None:
+    async with wire_to_database(database) as (wire, url):
+        is_silent = asyncio.Event()
+
+        async def hear(data: bytes) -> None:
+            if b"SET timezone" in data:
+                wire.silence()
+                is_silent.set()
+
+        wire.hear = hear
+        done = await _late(8, CODEHUB_DATA_DIR=str(folder), DATABASE_URL=url)
+    assert is_silent.is_set(), "it was let in"
+    assert done.code == 1
+    assert found(done, "doctor")[0]["code"] == "CH-TIME-1"
 
 
 def test_a_database_that_is_away_not_migrated_or_too_new(shell: Shell, empty_database: str, database: str) -> None:

@@ -4,11 +4,12 @@ Without options it looks at this machine and its settings, as `codehub up` would
 here, if one does. `--remote` looks at the server that commands speak to. It changes nothing.
 """
 
+import os
 import queue
 import sys
 import textwrap
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -40,13 +41,26 @@ def doctor(
     Looks at this machine and its settings, as `codehub up` would use them, and at the CodeHub that runs here; or at a
     server elsewhere. It changes nothing, and fails when something that is needed is missing.
     """
+    from codehub.services.doctor import codes
+
     findings = _within(timeout, (lambda found: remote_findings(url, found)) if remote or url else local_findings)
     if json:
         output.print_json([one.as_dict() for one in findings])
     else:
         _print(findings)
+    if any(one.code == codes.LATE for one in findings):
+        _leave(Exit.FAILED)
     if any(one.state == "failed" for one in findings):
         raise typer.Exit(Exit.FAILED)
+
+
+def _leave(exit_code: int) -> NoReturn:
+    """At once: Python would wait for the look that is late, which may wait for ever."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(exit_code)
 
 
 def _within(seconds: float, look: "Callable[[list[Finding]], None]") -> "list[Finding]":
