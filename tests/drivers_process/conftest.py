@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from codehub.drivers.process import Options
+from codehub.drivers.process.layout import Layout
 from tests.drivers_process.world import World
 from tests.support import missing, short_folder
 
@@ -15,6 +16,16 @@ from tests.support import missing, short_folder
 def folder() -> Iterator[Path]:
     folder = short_folder()
     yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def layout() -> Iterator[Layout]:
+    """Folders that no driver uses."""
+    folder = short_folder()
+    layout = Layout(folder / "w")
+    layout.prepare()
+    yield layout
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,22 +1,41 @@
 """What a start leaves on the disk, and who waits for whom while many start."""
 
-import shutil
+import fcntl
+import threading
 from uuid import uuid4
 
 from codehub.drivers.process.layout import Layout
 from tests.drivers_process.world import World
-from tests.support import short_folder
 
 
-def test_changes_of_different_workspaces_rarely_wait_for_one_another() -> None:
-    folder = short_folder()
-    layout = Layout(folder / "w")
-    layout.prepare()
+def test_changes_of_different_workspaces_rarely_wait_for_one_another(layout: Layout) -> None:
     for _ in range(200):
         with layout.locked(str(uuid4())):
             pass
-    assert len(list(layout.locks.iterdir())) > 150
-    shutil.rmtree(folder)
+    exclusive = [path for path in layout.locks.iterdir() if len(path.name) == 4]
+    assert len(exclusive) > 150
+
+
+def test_changes_of_workspaces_that_the_version_before_locks_together_are_made_at_once(layout: Layout) -> None:
+    with layout.locked("ws-a-1234"), layout.locked("ws-b-1234"):
+        pass
+
+
+def test_nobody_changes_what_the_version_before_is_changing(layout: Layout) -> None:
+    name = "ws-a-1234"
+    changed = threading.Event()
+
+    def change() -> None:
+        with layout.locked(name):
+            changed.set()
+
+    with (layout.locks / f"{int.from_bytes(b'1234', 'big') % 64:02}").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        other = threading.Thread(target=change)
+        other.start()
+        assert not changed.wait(0.3)
+    other.join(20)
+    assert changed.is_set()
 
 
 async def test_a_start_writes_no_file_that_nobody_reads(new_world: World) -> None:

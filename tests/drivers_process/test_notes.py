@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,16 +11,6 @@ import pytest
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.notes import Notes, note_ready
 from codehub.model.workspace import WorkspaceId
-from tests.support import short_folder
-
-
-@pytest.fixture
-def layout() -> Iterator[Layout]:
-    folder = short_folder()
-    layout = Layout(folder / "w")
-    layout.prepare()
-    yield layout
-    shutil.rmtree(folder)
 
 
 def write(file: Path, content: dict[str, object], folder_time: int) -> None:

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
@@ -14,18 +13,8 @@ from codehub.drivers.process import inside
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.scripts import compiled
 from tests.drivers_process.world import World
-from tests.support import short_folder
 
 OURS = Path(inside.__file__).parent
-
-
-@pytest.fixture
-def layout() -> Iterator[Layout]:
-    folder = short_folder()
-    layout = Layout(folder / "w")
-    layout.prepare()
-    yield layout
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("mask", [0o022, 0o077], ids=oct)

@@ -1,25 +1,13 @@
 """What is left of removed instances counts for nothing at once, and is removed a while later."""
 
 import shutil
-from collections.abc import Iterator
 from uuid import uuid4
-
-import pytest
 
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.trash import Trash
 from codehub.model.workspace import WorkspaceId
 from tests.drivers_process.world import World
-from tests.support import eventually, short_folder
-
-
-@pytest.fixture
-def layout() -> Iterator[Layout]:
-    folder = short_folder()
-    layout = Layout(folder / "w")
-    layout.prepare()
-    yield layout
-    shutil.rmtree(folder, ignore_errors=True)
+from tests.support import eventually
 
 
 def throw_away(layout: Layout) -> None:

@@ -106,7 +106,9 @@ class Layout:
         """Nobody else changes this workspace meanwhile, in whatever process."""
         self.installation()
         stripe = f"{zlib.crc32(name.encode()) % _STRIPES:04}"
-        with _lock(self.locks / stripe):
+        # A coordinator of the version before, which may run beside ours during an upgrade, takes one of 64 for itself.
+        coarse = f"{int.from_bytes(name.encode()[-4:], 'big') % 64:02}"
+        with _lock(self.locks / coarse, fcntl.LOCK_SH), _lock(self.locks / stripe):
             yield
 
     @contextmanager
@@ -239,14 +241,14 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _lock(path: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+def _lock(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Unreachable(f"The lock {path} cannot be opened: {error.strerror}.") from error
     try:
-        until = time.monotonic() + seconds
-        while not _taken(descriptor):
+        until = time.monotonic() + _LOCK_SECONDS
+        while not _taken(descriptor, kind):
             if time.monotonic() > until:
                 # A frozen leader's, for example: it is waited for like any outage, not counted against the workspace.
                 raise Unreachable("Another process has been changing the same workspace for too long.")
@@ -256,9 +258,9 @@ def _lock(path: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _taken(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
