@@ -149,5 +149,5 @@ def test_a_path_too_long_for_sockets_is_said_at_start(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_a_frozen_process_holds_is_an_outage(tmp_path: Path) -> None:
-    with _lock(tmp_path / "lock"), pytest.raises(Unreachable, match="for too long"), _lock(tmp_path / "lock", 0.1):
+    with _lock(tmp_path / "lock"), pytest.raises(Unreachable, match="too long"), _lock(tmp_path / "lock", seconds=0.1):
         pass

@@ -241,13 +241,13 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _lock(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
+def _lock(path: Path, kind: int = fcntl.LOCK_EX, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise Unreachable(f"The lock {path} cannot be opened: {error.strerror}.") from error
     try:
-        until = time.monotonic() + _LOCK_SECONDS
+        until = time.monotonic() + seconds
         while not _taken(descriptor, kind):
             if time.monotonic() > until:
                 # A frozen leader's, for example: it is waited for like any outage, not counted against the workspace.
