@@ -184,14 +184,16 @@ async def main(number: int, folder: Path) -> None:
     ):
         many = httpx.Limits(max_connections=None)
         url = up.url.replace("localhost", "127.0.0.1")  # below /w/, as the peer: an own origin is one redirect more
-        kept = descendants(up.process.pid) | descendants(hub.pid)
+
+        def tidy() -> None:
+            """But what is theirs by now: PostgreSQL has made processes since, and starts over if one of them is killed."""
+            jupyterhub.end_orphans(descendants(up.process.pid) | descendants(hub.pid))
+
         async with (
             httpx.AsyncClient(base_url=url, limits=many, timeout=60, trust_env=False) as our_client,
             hub.client() as their_client,
         ):
-            await bench(
-                number, Ours(our_client), Theirs(their_client, hub.caller()), lambda: jupyterhub.end_orphans(kept)
-            )
+            await bench(number, Ours(our_client), Theirs(their_client, hub.caller()), tidy)
 
 
 if __name__ == "__main__":
