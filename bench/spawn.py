@@ -186,7 +186,7 @@ async def main(number: int, folder: Path) -> None:
         url = up.url.replace("localhost", "127.0.0.1")  # below /w/, as the peer: an own origin is one redirect more
 
         def tidy() -> None:
-            """But what is theirs by now: PostgreSQL has made processes since, and starts over if one of them is killed."""
+            """But what is theirs by now: PostgreSQL makes processes as it goes, and starts over if one is killed."""
             jupyterhub.end_orphans(descendants(up.process.pid) | descendants(hub.pid))
 
         async with (
