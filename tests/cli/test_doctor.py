@@ -20,13 +20,15 @@ import pytest
 from codehub.cli.checks import machine, standing
 from codehub.db.diagnosis import Diagnosis
 from codehub.db.leading import open_seat
+from codehub.embedded.postgres import url_at
 from codehub.services.doctor import codes, public, websockets
 from codehub.services.doctor import standing as doctor_standing
 from codehub.services.doctor.finding import Finding, State
-from tests.cli.codehub import environment, free_port
+from tests.cli.codehub import environment, free_port, running
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
 from tests.db.support import add_workspace
+from tests.embedded.support import copy_of
 from tests.lab.saying import babbling, saying
 from tests.lab.wire import wire_to_database
 from tests.support import short_folder
@@ -191,6 +193,21 @@ def test_a_database_that_is_away_not_migrated_or_too_new(shell: Shell, empty_dat
     assert "newer than this CodeHub" in broken(shell, "postgresql", DATABASE_URL=empty_database)["detail"]
     done = shell.ok("doctor", "--json", DATABASE_URL=database)
     assert [one["state"] for one in found(done, "postgresql") + found(done, "clock")] == ["ok", "ok"]
+
+
+def test_an_embedded_database_that_an_older_codehub_runs_on(shell: Shell, place: Path, used_data: Path) -> None:
+    """Somebody has upgraded the program, and not started it anew yet."""
+    data = copy_of(used_data, place / "d")
+    with running(data, place / "out") as codehub:
+        assert codehub.url
+        with psycopg.connect(url_at(data)) as conn:
+            conn.execute("UPDATE alembic_version SET version_num = '0017'")
+            conn.execute("ALTER TABLE leadership DROP COLUMN unknown_resources, DROP COLUMN unknown_epoch")
+        done = shell("doctor", "--json", CODEHUB_DATA_DIR=str(data))
+    (one,) = [one for one in found(done, "postgresql") if one.get("code") == "CH-DB-2"]  # it answers, too
+    assert one["state"] == "warning"
+    assert "schema version 0017" in one["detail"]
+    assert "codehub up" in one["advice"], "`codehub migrate` would not do it"
 
 
 def test_redis_that_is_away_or_answers(shell: Shell, server_urls: ServerUrls) -> None:

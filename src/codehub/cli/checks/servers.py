@@ -29,12 +29,19 @@ async def postgresql(settings: Settings) -> list[Finding]:
         found = await asyncio.to_thread(migrate.schema_version, url)
     except StartError as error:
         return [failed_by(codes.DATABASE, error)]
+    if (other := await other_schema(url, found)) is not None:
+        return [other]
+    return [ok(POSTGRES, f"it answers, with schema version {found}"), await _database_clock(url)]
+
+
+async def other_schema(url: str, found: str | None, advice: str | None = None) -> Finding | None:
+    """Where this version cannot use the schema that was `found`; `advice` for an older one, if not to migrate it."""
     try:
         await asyncio.to_thread(migrate.require_newest, url)
     except StartError as error:
         newer = found is not None and found > migrate.newest_version()
-        return [failed_by(codes.SCHEMA, error) if newer else warning(codes.SCHEMA, error.message, error.hint)]
-    return [ok(POSTGRES, f"it answers, with schema version {found}"), await _database_clock(url)]
+        return failed_by(codes.SCHEMA, error) if newer else warning(codes.SCHEMA, error.message, advice or error.hint)
+    return None
 
 
 async def _database_clock(url: str) -> Finding:
