@@ -115,17 +115,41 @@ def test_a_port_in_use(shell: Shell) -> None:
         assert "already in use" in broken(shell, "port", CODEHUB_PORT=port)["detail"]
 
 
-def test_a_port_at_which_codehub_itself_answers(shell: Shell) -> None:
-    """In the container of `codehub api`: there is no data directory in use that would say so."""
+def test_a_port_at_which_a_codehub_answers(shell: Shell) -> None:
+    """Where its parts run apart no data directory in use says whose it is."""
     apart = {"DATABASE_URL": f"postgresql://me@127.0.0.1:{free_port()}/db", "REDIS_URL": "redis://127.0.0.1:1/0"}
     with saying(b"ok\n") as url:
         there = {"CODEHUB_HOST": "0.0.0.0", "CODEHUB_PORT": str(urlsplit(url).port)}
         (one,) = found(shell("doctor", "--json", **there, **apart), "port")
-        assert (one["state"], "the CodeHub that answers there" in one["detail"]) == ("ok", True)
+        assert (one["state"], one["code"]) == ("warning", "CH-PORT-1")
+        assert "a CodeHub answers there" in one["detail"]
+        assert "If it is not this one" in one["advice"]
         assert "already in use" in broken(shell, "port", **there)["detail"], "`codehub up` could not have it"
     with saying(b"hello") as url:
         there = {"CODEHUB_PORT": str(urlsplit(url).port)}
         assert "already in use" in broken(shell, "port", **there, **apart)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("command", "state"),
+    [
+        (["/usr/local/bin/python3", "/usr/local/bin/codehub", "api"], State.OK),
+        (["/sbin/docker-init", "--", "codehub", "proxy"], State.OK),
+        (["/usr/local/bin/python3", "/usr/local/bin/codehub", "coordinator"], State.WARNING),  # has another port
+        (["/sbin/init"], State.WARNING),
+        (None, State.WARNING),
+    ],
+)
+def test_a_port_of_the_container_of_a_codehub(tmp_path: Path, command: list[str] | None, state: State) -> None:
+    """It runs there for as long as there is that container, and with the same settings: the port is its own."""
+    first = tmp_path / "cmdline"
+    if command is not None:
+        first.write_bytes(b"".join(part.encode() + b"\0" for part in command))
+    with saying(b"ok\n") as url:
+        port = urlsplit(url).port
+        assert port is not None
+        one = machine.port("127.0.0.1", port, running=None, is_apart=True, first_process=first)
+    assert one.state is state
 
 
 async def _late(seconds: float, **settings: str) -> Done:

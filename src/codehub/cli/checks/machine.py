@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
@@ -16,6 +17,8 @@ from codehub.web.server import listen
 
 OLDEST_PYTHON = (3, 11)
 _ANSWER_SECONDS = 5.0
+_SERVING = ("api", "proxy")  # the parts that use this port
+_FIRST_PROCESS = Path("/proc/1/cmdline")  # in a container: what that is for
 
 
 def python(version: Sequence[int] = sys.version_info[:3]) -> Finding:
@@ -85,7 +88,9 @@ def archive_room(store_url: str | None, data_dir: Path, *, least: int = LEAST_BY
     return [room(each, least=least) for each in elsewhere]
 
 
-def port(host: str, number: int, *, running: str | None, is_apart: bool) -> Finding:
+def port(
+    host: str, number: int, *, running: str | None, is_apart: bool, first_process: Path = _FIRST_PROCESS
+) -> Finding:
     """`is_apart`: servers of its own are not used, so that what runs here may be a part that has no data directory."""
     where = f"{host}:{number}"
     try:
@@ -94,9 +99,21 @@ def port(host: str, number: int, *, running: str | None, is_apart: bool) -> Find
         if running and f":{number}/" in running:
             return ok(codes.PORT.check, f"{where}, in use by the CodeHub that runs")
         if is_apart and _answers(host, number):
-            return ok(codes.PORT.check, f"{where}, in use by the CodeHub that answers there")
+            if _serves(first_process):
+                return ok(codes.PORT.check, f"{where}, in use by the CodeHub of this container")
+            told = f"{where} is in use, and a CodeHub answers there."
+            return warning(codes.PORT, told, "If it is not this one, stop it or set CODEHUB_PORT.")
         return failed_by(codes.PORT, error)
     return ok(codes.PORT.check, f"{where} is free" if number else f"a free one of {host}")
+
+
+def _serves(process: Path) -> bool:
+    """Whether it is a part of CodeHub that has the port, by its command line."""
+    try:
+        parts = process.read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    return any(Path(one).name == "codehub" and then in _SERVING for one, then in pairwise(parts))
 
 
 def _answers(host: str, number: int) -> bool:
