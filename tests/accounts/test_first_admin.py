@@ -155,6 +155,26 @@ async def test_a_stop_while_it_waits_ends_it(database: str, context: Context) ->
         wire.speak()
 
 
+async def test_a_password_that_is_made_during_a_stop_is_shown_however_often_it_is_told_to_stop(
+    database: str, context: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        await psycopg.AsyncConnection.connect(database, autocommit=True) as watcher,
+        await psycopg.AsyncConnection.connect(database) as other,
+    ):
+        await other.execute("LOCK TABLE users")
+        making = asyncio.create_task(first_admin.make_patiently(context))
+        await eventually_async(lambda: blocks_somebody(watcher, other), "it is under way")
+        for _ in range(3):
+            making.cancel()
+            await asyncio.wait({making}, timeout=0.05)
+        await other.rollback()
+        with pytest.raises(asyncio.CancelledError):
+            async with asyncio.timeout(30):
+                await making
+    assert "Log in as     admin" in capsys.readouterr().out
+
+
 async def _has_said(capsys: pytest.CaptureFixture[str], words: str) -> bool:
     return words in capsys.readouterr().out
 

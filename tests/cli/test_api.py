@@ -1,5 +1,6 @@
 """`codehub api`: API processes of their own, beside each other, on servers that run elsewhere."""
 
+import contextlib
 import re
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from codehub.cli.coordinator import health_listener
@@ -24,11 +26,7 @@ URL = re.compile(r"running at (http://\S+)/\.")
 @contextmanager
 def api(output: Path, **settings: str) -> Iterator[str]:
     """The URL of one that runs; afterwards it has stopped in order."""
-    with output.open("w") as out:
-        command = [sys.executable, "-m", "codehub", "api"]
-        given = environment(CODEHUB_PORT="0", **settings)
-        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=given)
-    try:
+    with starting(output, CODEHUB_PORT="0", **settings) as process:
         eventually(lambda: bool(URL.search(output.read_text())) or process.poll() is not None, "a URL", 60)
         found = URL.search(output.read_text())
         assert found, output.read_text()
@@ -36,6 +34,17 @@ def api(output: Path, **settings: str) -> Iterator[str]:
         process.terminate()
         assert process.wait(30) == 0, output.read_text()
         assert "Stopped." in output.read_text()
+
+
+@contextmanager
+def starting(output: Path, **settings: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """One that may not serve yet, or never will; afterwards it is gone."""
+    with output.open("w") as out:
+        command = [sys.executable, "-m", "codehub", "api"]
+        given = environment(**settings)
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=given)
+    try:
+        yield process
     finally:
         if process.poll() is None:
             process.kill()
@@ -71,6 +80,54 @@ def test_its_metrics_are_at_a_port_of_their_own_too(tmp_path: Path, database: st
         assert "codehub_streams_deaf" in told
         ready = httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).json()
         assert ready["dependencies"]["postgresql"]["state"] == "up"
+
+
+def test_while_it_waits_for_the_first_administrator_it_takes_no_requests(
+    tmp_path: Path, database: str, server_redis: str
+) -> None:
+    """Whoever shares requests out goes to another API at once; taken and not answered, they would hang."""
+    port, health, output = free_port(), free_port(), tmp_path / "a"
+    ports = {"CODEHUB_PORT": str(port), "CODEHUB_HEALTH_PORT": str(health)}
+
+    def told(path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{health}{path}", trust_env=False, timeout=10)
+
+    with psycopg.connect(database) as busy:
+        busy.execute("LOCK TABLE users")
+        with starting(output, DATABASE_URL=database, REDIS_URL=server_redis, **ports):
+            eventually(lambda: "Trying again" in output.read_text(), "it waits", 60)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=10)
+            assert told("/healthz").status_code == 200, "it is alive"
+            waiting = told("/readyz")
+            assert waiting.status_code == 503
+            assert waiting.json()["dependencies"]["administrator"]["state"] == "down"
+            busy.rollback()
+            eventually(lambda: bool(PASSWORD.search(output.read_text())), "an administrator", 60)
+            assert httpx.get(f"http://127.0.0.1:{port}/healthz", trust_env=False).status_code == 200
+            eventually(lambda: told("/readyz").status_code == 200, "it is ready", 30)
+
+
+def test_a_port_that_another_program_took_while_it_waited_is_told(
+    tmp_path: Path, database: str, server_redis: str
+) -> None:
+    port, output = free_port(), tmp_path / "a"
+    with psycopg.connect(database) as busy:
+        busy.execute("LOCK TABLE users")
+        with (
+            starting(output, DATABASE_URL=database, REDIS_URL=server_redis, CODEHUB_PORT=str(port)) as process,
+            contextlib.closing(socket.socket()) as other,
+        ):
+            eventually(lambda: "Trying again" in output.read_text(), "it waits", 60)
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as another `codehub api` does
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            busy.rollback()
+            assert process.wait(60) == 1
+    last = output.read_text().splitlines()[-1]
+    assert last.startswith(f"codehub: Port {port} on 127.0.0.1 is already in use."), output.read_text()
+    assert "Traceback" not in output.read_text()
+    assert PASSWORD.search(output.read_text()), "it was made, and is not shown again"
 
 
 @pytest.mark.parametrize(

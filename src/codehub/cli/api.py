@@ -2,8 +2,12 @@
 
 Any number of them may run behind a load balancer; they have no access to the infrastructure. Workspaces are moved by
 `codehub coordinator`. With CODEHUB_HEALTH_PORT its metrics are at a port of their own.
+
+Its port is taken at once, but connections are refused until it is known that there is an administrator: whoever shares
+requests out goes to another API, where one that was taken and not answered would hang.
 """
 
+import asyncio
 import contextlib
 
 from codehub.cli import first_admin
@@ -16,7 +20,7 @@ from codehub.db import migrate
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.images import for_containers, for_processes
-from codehub.errors import StartError
+from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
 from codehub.services.doctor.room import store_folders
@@ -26,7 +30,7 @@ from codehub.together import together
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.draining import Draining
-from codehub.web.server import listen, serve, url_of
+from codehub.web.server import bind, serve, start_listening, url_of
 
 
 def run(settings: Settings) -> None:
@@ -43,7 +47,7 @@ def run(settings: Settings) -> None:
 
     async def serve_api() -> None:
         with (
-            contextlib.closing(listen(settings.server.host, settings.server.port)) as listener,
+            contextlib.closing(bind(settings.server.host, settings.server.port)) as listener,
             health_listener(settings) as health,
         ):
             migrate.require_newest(database_url)
@@ -56,14 +60,34 @@ def run(settings: Settings) -> None:
                 checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
                 metrics = Metrics()
                 app = application(checks, context, metrics=metrics, draining=draining)
-                admin = await first_admin.make_patiently(context)
-                say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
-                first_admin.introduce(admin)
-                parts = {"api": serve_with_events(app, listener)}
+                is_open = asyncio.Event()
+
+                async def serve_people() -> None:
+                    admin = await first_admin.make_patiently(context)
+                    try:
+                        start_listening(listener)
+                        is_open.set()
+                        say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
+                    finally:
+                        first_admin.introduce(admin)
+                    await serve_with_events(app, listener)
+
+                async def administrator() -> None:
+                    if not is_open.is_set():
+                        raise Unavailable("It is not known yet whether there is one.", "Is the database slow?")
+
+                parts = {"api": serve_people()}
                 if health is not None:
-                    parts["health"] = serve(create_app(checks, metrics, draining=draining), health)
+                    about = create_app({**checks, "administrator": administrator}, metrics, draining=draining)
+                    parts["health"] = serve(about, health)
                     say(f"Its health is at {url_of(health)}readyz.")
-                await together(parts)
+                try:
+                    await together(parts)
+                except BaseExceptionGroup as group:
+                    for error in group.exceptions:
+                        if isinstance(error, StartError):  # one line for whoever started it
+                            raise error from group
+                    raise
 
     run_until_stopped(serve_api, settings.tracing, draining)
 

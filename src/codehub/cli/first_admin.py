@@ -5,6 +5,7 @@ import asyncio
 from codehub.cli.running import say
 from codehub.errors import Unavailable
 from codehub.services.accounts import FirstAdmin, FirstAdminMaking
+from codehub.together import finished
 from codehub.web.context import Context
 
 _AGAIN_SECONDS = 1.0
@@ -35,9 +36,11 @@ async def _attempt(making: FirstAdminMaking) -> FirstAdmin | None:
     try:
         return await asyncio.shield(trying)
     except asyncio.CancelledError:
-        await asyncio.wait({trying})
-        if not trying.cancelled() and trying.exception() is None:
-            introduce(trying.result())
+        try:
+            await finished(trying)
+        finally:
+            if not trying.cancelled() and trying.exception() is None:
+                introduce(trying.result())
         raise
 
 

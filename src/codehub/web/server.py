@@ -25,6 +25,13 @@ _TICK_SECONDS = 1.0
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
     """A listening socket, or one line saying why it cannot be had and what to do. `shared`: beside others of ours."""
+    listener = bind(host, port, shared=shared)
+    start_listening(listener)
+    return listener
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """The same, before anybody can connect to it: until `start_listening` they are refused."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -35,12 +42,21 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
         if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
-        listener.listen(1024)
     except OSError as error:
         listener.close()
         raise _bind_error(host, port, error) from error
     listener.setblocking(False)
     return listener
+
+
+def start_listening(listener: socket.socket) -> None:
+    """Raises StartError: another that was bound to the same address may have been quicker."""
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise _bind_error(host, port, error) from error
 
 
 def listen_beside(listener: socket.socket) -> socket.socket | None:
