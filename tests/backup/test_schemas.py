@@ -36,6 +36,18 @@ COMMENT ON TABLE of_next IS '{MARK}';
 UPDATE alembic_version SET version_num = '9999';
 """
 
+# Of each kind one, a sequence that is its table's own, and an extension with routines, a type and more.
+OF_EVERY_KIND = """
+CREATE TABLE some_table (id bigint GENERATED ALWAYS AS IDENTITY, other serial);
+CREATE VIEW some_view AS SELECT id FROM some_table;
+CREATE MATERIALIZED VIEW some_rows AS SELECT id FROM some_table;
+CREATE SEQUENCE some_numbers;
+CREATE FUNCTION some_routine() RETURNS integer LANGUAGE sql AS 'SELECT 1';
+CREATE TYPE some_enum AS ENUM ('a');
+CREATE DOMAIN some_domain AS text;
+CREATE EXTENSION pg_stat_statements;
+"""
+
 
 def change(database: str, statements: str) -> None:
     with psycopg.connect(database) as conn:
@@ -215,6 +227,29 @@ async def test_every_routine_and_type_of_any_version_is_known(empty_database: st
         assert all(is_marked for _, is_marked in there)
         found |= {name for name, _ in there}
     assert found == foreign.OURS_BESIDE, "a new one belongs there, as a new table does"
+
+
+async def test_whatever_a_migration_may_make_is_marked_and_nothing_of_an_extension(empty_database: str) -> None:
+    """An older version refuses what is not marked, and what an extension brings along is not ours to mark."""
+    migrate.upgrade(empty_database)
+    with psycopg.connect(empty_database) as conn:
+        before = set(conn.execute(migrate.THINGS))
+        conn.execute(OF_EVERY_KIND)
+        made = {str(thing) for (thing,) in set(conn.execute(migrate.THINGS)) - before}
+        for thing in made:
+            conn.execute(f"COMMENT ON {thing} IS '{MARK}'".encode())
+    assert made == {
+        *("TABLE some_table", "VIEW some_view", "MATERIALIZED VIEW some_rows", "SEQUENCE some_numbers"),
+        *("ROUTINE some_routine()", "TYPE some_enum", "TYPE some_domain"),
+    }
+    async with backups.nobody_leading(empty_database) as found:
+        assert found.foreign == []
+        clear = replacing.script_before(found)
+        with psycopg.connect(empty_database) as conn:
+            conn.execute(clear.encode())
+            left = [thing for (thing,) in conn.execute(migrate.THINGS)]
+            conn.rollback()
+    assert left == [], "a restore drops all of it, and nothing of the extension"
 
 
 async def test_another_schema_than_public(database: str, second: str, path: Path, tmp_path: Path) -> None:

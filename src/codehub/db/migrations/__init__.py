@@ -14,7 +14,8 @@ from typing import NoReturn
 
 BASELINE = "0014"
 
-# The comment on each table, view, routine and type, by which an older CodeHub tells a newer one's from other people's.
+# The comment on each table, view, routine, type and sequence (but a table's own), by which an older CodeHub tells a
+# newer one's from other people's.
 MARK = "of CodeHub"
 
 
