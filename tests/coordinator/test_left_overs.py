@@ -4,6 +4,7 @@ import asyncio
 from uuid import uuid4
 
 from codehub.config import Settings
+from codehub.coordinator.left_overs import LeftOvers
 from codehub.coordinator.run import Infrastructure, open_coordinator
 from codehub.db.diagnosis import diagnose
 from codehub.db.leadership import bump_epoch, note_unknown
@@ -12,6 +13,7 @@ from codehub.drivers.base import Resources
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.things import Volume
 from codehub.model.workspace import Incarnation, InstanceBackend, WorkspaceId
+from tests.coordinator.installation import Installation
 from tests.support import eventually_async
 
 
@@ -46,6 +48,34 @@ async def test_the_leader_notes_what_belongs_to_no_workspace(
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_it_is_noted_while_an_engine_is_out_once_each_was_looked_at(site: Installation) -> None:
+    other = MemoryWorld()
+    backends = {InstanceBackend.PROCESS: site.world.backend(), InstanceBackend.DOCKER: other.backend()}
+    notes: list[int] = []
+
+    async def note(count: int) -> None:
+        notes.append(count)
+
+    def left_over(world: MemoryWorld) -> None:
+        world.volumes[WorkspaceId(uuid4())] = Volume(Incarnation("x"), "u")
+
+    outage = other.engine_out()
+    left_over(site.world)
+    left_over(other)
+    async with site.controller(backends=backends) as controller:
+        left_overs = LeftOvers(controller, backends, note)
+        await left_overs.tick()
+        assert notes == [], "one engine was never looked at"
+        other.engine_back(outage)
+        await left_overs.tick()
+        assert notes == [2]
+        other.engine_out()
+        left_over(site.world)
+        await left_overs.tick()
+        assert controller.outages
+        assert notes == [2, 3], "with what there was at the engine that is out"
 
 
 async def test_what_an_earlier_leader_noted_is_not_told(database: str, pool: Pool) -> None:

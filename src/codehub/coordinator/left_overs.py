@@ -1,7 +1,7 @@
 """What belongs to no workspace, noted in the database for the processes that do not lead.
 
-Noted after a tick, when the number is another one than was noted last; never before every backend could be looked at,
-since not having looked is not having found nothing.
+Noted after a tick, when the number is another one than was noted last; never before every backend could be looked at
+once, since not having looked is not having found nothing. Of one that is out later, what there was counts.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -24,7 +24,8 @@ class LeftOvers:
     async def tick(self) -> bool:
         more = await self._controller.tick()
         count = len(self._controller.unknown)
-        if count != self._noted and not self._backends & self._controller.outages.keys():
+        is_known = self._noted is not None or not self._backends & self._controller.outages.keys()
+        if is_known and count != self._noted:
             await self._note(count)
             self._noted = count
         return more
