@@ -357,6 +357,8 @@ def test_orphans_are_told() -> None:
         return [(one.state, one.detail) for one in _looked(**changes) if one.check == codes.ORPHANS.check]
 
     assert told(unknown=3) == [(State.WARNING, "3 containers or volumes belong to no workspace.")]
+    (advice,) = [one.advice for one in _looked(unknown=3) if one.check == codes.ORPHANS.check]
+    assert "at most 20 of those" in advice, "the log does not name them all"
     assert [state for state, _ in told(unknown=0)] == [State.OK]
     assert told(unknown=None) == [], "the leader has not looked yet, or is of a version that does not say"
     assert told(unknown=3, is_led=False) == [], "of long ago, perhaps"

@@ -78,7 +78,7 @@ def _orphans(found: Diagnosis) -> list[Finding]:
             warning(
                 codes.ORPHANS,
                 f"{found.unknown} containers or volumes belong to no workspace.",
-                "The coordinator's log names them; nothing removes them by itself.",
+                "The coordinator's log names at most 20 of those it finds at once; nothing removes them by itself.",
             )
         ]
     return [ok(codes.ORPHANS.check, "every container and volume belongs to a workspace")]
