@@ -26,6 +26,7 @@ class Noting:
 
     batches: list[list[int]] = field(default_factory=list)
     only_alone: bool = False
+    takes_seconds: float = 0.0
 
     async def note(self, conn: Connection, asked: Sequence[int]) -> Sequence[int | ServiceError]:
         self.batches.append(list(asked))
@@ -33,6 +34,8 @@ class Noting:
             raise RuntimeError("broken")
         if any(number >= SLOW for number in asked):
             await conn.execute("SELECT pg_advisory_xact_lock(%s)", [DOOR])
+        if self.takes_seconds:
+            await conn.execute("SELECT pg_sleep(%s)", [self.takes_seconds])
         good = [number for number in asked if number != REFUSED]
         await conn.execute("INSERT INTO noted SELECT unnest(%s::int[])", [good])
         return [Conflict("Not this one.") if number == REFUSED else 2 * number for number in asked]
@@ -175,6 +178,24 @@ async def test_who_has_hardly_any_time_left_is_refused_at_once_and_takes_nobody_
     assert await young == 4
     assert noting.batches[2:] == [[2]]
     assert await noted(owner) == [2]
+
+
+async def test_who_has_less_time_left_than_the_last_transaction_took_takes_nobody_along(
+    hurried: Pool, noting: Noting, owner: Connection
+) -> None:
+    """Also where that is more than half of what everybody has."""
+    noting.takes_seconds = 1.2
+    first = []
+    for number in (0, 1):
+        first.append(ask(hurried, noting, number))
+        await begun(noting, number + 1)
+    await asyncio.sleep(0.3)
+    late = ask(hurried, noting, 2)  # it has hardly more than a second left when the first are done
+    await asyncio.sleep(0.6)
+    young = ask(hurried, noting, 3)
+    assert await outcomes(*first, late, young) == [0, 2, Unavailable, 6]
+    assert noting.batches == [[0], [1], [3]]
+    assert await noted(owner) == [0, 1, 3]
 
 
 @dataclass

@@ -31,7 +31,9 @@ Work = Callable[[Connection, Sequence[K]], Awaitable[Mapping[K, V]]]
 
 _MOST_AT_ONCE = 2  # of one kind; more of them would be smaller
 _MOST_TOGETHER = 32  # writes: whoever else needs the same rows does not wait for long
-_LEAST_SECONDS = 0.3  # that one who asks for a write must have left, or as long as the last transaction took
+_LEAST_SECONDS = 0.3  # that one who asks for a write must have left, or what the last transaction took:
+_AS_THE_LAST = 1.1  # a little more than that
+_MOST_OF_THE_TIME = 0.9  # that everybody has for an answer, never more
 
 
 async def read_shared(pool: Pool, work: Work[K, V], key: K) -> V | None:
@@ -180,8 +182,9 @@ class SharedWrites(Generic[W, V]):
 
     def _in_good_time(self, asked: Sequence[_Asked[W, V]]) -> Sequence[_Asked[W, V]]:
         """Those who still wait and have time left for a transaction; the others are told at once."""
-        # At most half of what everybody has, so that whoever asks while nothing is under way is always served.
-        least = min(max(_LEAST_SECONDS, self._took), (self._pool.answer_seconds or 0.0) / 2)
+        # Less than everybody has, so that whoever asks while nothing is under way is always served.
+        most = _MOST_OF_THE_TIME * (self._pool.answer_seconds or 0.0)
+        least = min(max(_LEAST_SECONDS, _AS_THE_LAST * self._took), most)
         latest = asyncio.get_running_loop().time() + least
         for one in asked:
             if one.until is not None and one.until <= latest:
