@@ -23,7 +23,7 @@ FOUND = {
     "trap 10": (0, "it goes round in circles"),
     "trap 11": (1, "an instance is left"),
     "trap 12": (6, "a TTL overwrote ARCHIVED in STANDBY"),
-    "trap 13": (18, "an archive was committed while an instance had the home"),
+    "trap 13": (157, "an archive was committed while an instance had the home"),
     "trap 14": (0, "a live home was deleted"),
     "trap 15": (0, "an archive that failed verification is made again under its old op_id"),
     "op_id reused": (0, "an operation started under a used op_id"),
