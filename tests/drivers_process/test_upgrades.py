@@ -282,8 +282,13 @@ def plan(folder: Path, *command: str, wait: bool = False) -> dict[str, object]:
 
 
 FORK_FAILS_ONCE = """
-import os, runpy, sys
+import os, runpy, socket, sys, time
 left = int(sys.argv[2])
+class Closing(socket.socket):
+    def close(self):
+        super().close()
+        time.sleep(0.1)  # whoever is sent away comes back before anything else happens
+socket.socket = Closing
 def fork():
     global left
     left -= 1

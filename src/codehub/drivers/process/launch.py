@@ -222,16 +222,19 @@ def attempt(command: list[str], environment: dict[str, str], leash: int) -> str:
 
 
 def send_away() -> None:
-    """Whoever waits for an answer now."""
+    """Whoever waits for an answer now. All before the first is told: who then tries again has not knocked in vain."""
     listener = socket.socket(fileno=LISTENER)
     listener.setblocking(False)
+    waiting = []
     try:
         for _ in range(BACKLOG):
-            listener.accept()[0].close()
-    except OSError:  # nobody is left, or (too many open files) nobody can be sent away now
+            waiting.append(listener.accept()[0])
+    except OSError:  # nobody is left, or (too many open files) no more can be sent away now
         pass
     finally:
         listener.detach()
+    for visitor in waiting:
+        visitor.close()
 
 
 def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
