@@ -1,4 +1,4 @@
-/** A server that is busy: asked again where that does no harm, for a while, and a wish that it heard is not lost. */
+/** A server that is busy or away: asked again where that does no harm, for a while; a wish that it heard is not lost. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,9 +8,13 @@ import { remove, want } from "../src/state/verbs.ts";
 interface Told {
   status: number;
   body?: unknown;
+  /** Instead of an answer. */
+  fails?: Error;
 }
 
 const busy: Told = { status: 503, body: { error: { code: "unavailable", message: "Busy." } } };
+const cut: Told = { status: 0, fails: new TypeError("Failed to fetch") };
+const silent: Told = { status: 0, fails: new DOMException("signal timed out", "TimeoutError") };
 const done: Told = { status: 200, body: { id: "w", desired_state: "RUNNING", deleted_at: null } };
 const refused = (desired_state: string): Told => ({
   status: 409,
@@ -23,6 +27,7 @@ function serverOf(...answers: Told[]): string[] {
   globalThis.fetch = async (_where, how) => {
     asked.push(String(how?.method));
     const told = answers.shift() ?? { status: 500 };
+    if (told.fails) throw told.fails;
     const headers = told.status === 503 ? { "retry-after": "0.01" } : {};
     return new Response(told.body === undefined ? null : JSON.stringify(told.body), { status: told.status, headers });
   };
@@ -52,6 +57,33 @@ test("what is not the same when done twice is not asked for again", async () => 
     assert.equal((await failure(asking())).status, 503);
     assert.equal(asked.length, 1);
   }
+});
+
+test("a connection that breaks is tried again where nothing was to be changed", async () => {
+  serverOf(cut, done);
+  assert.equal((await call<{ id: string }>("GET", "/workspaces/w")).data.id, "w");
+  const asked = serverOf(cut, cut, cut, done);
+  assert.equal((await failure(call("GET", "/workspaces/w"))).code, "offline");
+  assert.equal(asked.length, 3);
+});
+
+test("a write that may have arrived is not sent again, and who has waited long is told", async () => {
+  for (const [method, fails] of [
+    ["POST", cut],
+    ["PATCH", cut],
+    ["DELETE", cut],
+    ["GET", silent],
+  ] as const) {
+    const asked = serverOf(fails, done);
+    assert.equal((await failure(call(method, "/workspaces/w"))).code, "offline");
+    assert.deepEqual(asked, [method]);
+  }
+});
+
+test("an answer that breaks off is none", async () => {
+  const broken = new ReadableStream({ start: (stream) => stream.error(new TypeError("network error")) });
+  globalThis.fetch = async () => new Response(broken);
+  assert.equal((await failure(call("POST", "/workspaces"))).code, "offline");
 });
 
 test("a wish that was heard although the server said that it is busy is done", async () => {

@@ -4,11 +4,12 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import psycopg
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from codehub.drivers.memory.faults import Misbehaviour
 from codehub.model.workspace import WorkspaceId
@@ -152,6 +153,37 @@ async def test_news_stop_and_come_back(chromium: Browser, site: Site) -> None:
         await expect(banner).to_have_count(0, timeout=SLOW_MS)
         await there.delete("news", purge=True)
         await expect(here.row("news")).to_have_count(0, timeout=SLOW_MS)
+
+
+async def test_a_network_that_changes_for_a_moment_is_not_noticed(chromium: Browser, site: Site) -> None:
+    """Chromium fails whatever is under way then. What was to be read is asked for again; what was to be done is not."""
+    async with dashboard_of(chromium, site.url) as ada:
+        away = ada.page.get_by_text("CodeHub does not answer.")
+        failed: list[str] = []
+
+        async def fail_the_first(route: Route) -> None:
+            asked = f"{route.request.method} {urlsplit(route.request.url).path}"
+            if asked in failed:
+                await route.fallback()
+            else:
+                failed.append(asked)
+                await route.abort("internetdisconnected")
+
+        await ada.page.route(re.compile("/api/v1/(session|workspaces)"), fail_the_first)
+        await ada.visit("/")
+        await expect(ada.page.get_by_role("heading", name="Make your first workspace")).to_be_visible()
+        assert "GET /api/v1/session" in failed
+        await ada.page.get_by_role("link", name="New workspace").first.click()
+        await ada.page.get_by_label("Name", exact=True).fill("once")
+        await ada.page.get_by_label("Start it now").uncheck()
+        await expect(away).to_have_count(0)
+        await ada.button("Make it").click()
+        await expect(away).to_be_visible()
+        await ada.button("Make it").click()
+        await ada.sees_state("Archived")
+        assert "POST /api/v1/workspaces" in failed
+        await ada.page.unroute_all()
+        await ada.delete("once", purge=True)
 
 
 async def test_a_list_is_searched_narrowed_and_sorted(chromium: Browser, site: Site) -> None:

@@ -1,12 +1,14 @@
 /**
  * Calls to the API. Every attempt ends within 20 seconds, and whatever goes wrong is an ApiError: with the server's code
  * and message, or with code `offline` when there was no answer at all. A server that says that it is busy is asked again
- * a few times where doing it twice is doing it once: it may have been done, and nobody was told in time.
+ * a few times where doing it twice is doing it once: it may have been done, and nobody was told in time. So is one
+ * that could not be reached, for what only reads: a machine that changes its network loses what is under way.
  */
 
 const LONGEST_MS = 20_000;
 const REPEATS = 2;
 const LONGEST_PAUSE_MS = 5_000;
+const OFFLINE_PAUSE_SECONDS = 0.5;
 const BASE = "/api/v1";
 
 export class ApiError extends Error {
@@ -58,7 +60,8 @@ export async function call<T>(method: Method, path: string, asked: Asked = {}): 
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       error.repeated = attempt > 0;
-      if (error.status !== 503 || error.retryAfter === null || attempt === repeats) throw error;
+      const mayPass = error.status === 503 || error.code === "offline";
+      if (!mayPass || error.retryAfter === null || attempt === repeats) throw error;
       const pause = Math.min(error.retryAfter * 1000, LONGEST_PAUSE_MS);
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
@@ -70,6 +73,7 @@ async function callOnce<T>(method: Method, path: string, asked: Asked): Promise<
   if (asked.body !== undefined) headers["Content-Type"] = "application/json";
   if (asked.ifMatch) headers["If-Match"] = asked.ifMatch;
   let response: Response;
+  let text: string;
   try {
     response = await fetch(BASE + path + queryOf(asked.query), {
       method,
@@ -77,11 +81,14 @@ async function callOnce<T>(method: Method, path: string, asked: Asked): Promise<
       ...(asked.body === undefined ? {} : { body: JSON.stringify(asked.body) }),
       signal: AbortSignal.timeout(LONGEST_MS),
     });
-  } catch {
-    throw new ApiError(0, "offline", "");
+    text = await response.text();
+  } catch (error) {
+    // Who waited as long as one waits is told; and a write may have arrived.
+    const timedOut = error instanceof DOMException && error.name === "TimeoutError";
+    const again = method === "GET" && !timedOut ? OFFLINE_PAUSE_SECONDS : null;
+    throw new ApiError(0, "offline", "", {}, again);
   }
   noteClock(response.headers.get("date"));
-  const text = await response.text().catch(() => "");
   if (!response.ok) throw errorOf(response, text, path);
   return { data: (text ? JSON.parse(text) : null) as T, etag: response.headers.get("etag") };
 }
