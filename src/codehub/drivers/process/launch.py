@@ -225,9 +225,9 @@ def send_away() -> None:
     """Whoever waits for an answer now. All before the first is told: who then tries again has not knocked in vain."""
     listener = socket.socket(fileno=LISTENER)
     listener.setblocking(False)
-    waiting = []
+    waiting: list[socket.socket] = []
     try:
-        for _ in range(BACKLOG):
+        while len(waiting) < BACKLOG:
             waiting.append(listener.accept()[0])
     except OSError:  # nobody is left, or (too many open files) no more can be sent away now
         pass
