@@ -11,26 +11,28 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 from pydantic import SecretStr
 
 from codehub import __version__
 from codehub.cli import first_admin, ide
+from codehub.cli.checks.machine import data_dir_of, running_url
 from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.isolation import described
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
-from codehub.config import Settings
+from codehub.config import ServerConfig, Settings
 from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinator
 from codehub.db import census, migrate
 from codehub.db.pool import API_TIMEOUTS, Pool, Role, connection, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.drivers.load import Drivers, open_drivers
-from codehub.embedded.datadir import DataDir, default_data_dir
+from codehub.embedded.datadir import DataDir
 from codehub.embedded.servers import EmbeddedServers
-from codehub.errors import Unavailable
+from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.model.workspace import Phase
 from codehub.services.accounts import FirstAdmin
@@ -55,9 +57,10 @@ def run(settings: Settings) -> None:
 
 
 async def _up(settings: Settings) -> None:
+    path = data_dir_of(settings.server.data_dir)
     with (
-        contextlib.closing(listen(settings.server.host, settings.server.port)) as listener,
-        DataDir.open(settings.server.data_dir or default_data_dir()) as data_dir,
+        contextlib.closing(_listen(settings.server, path)) as listener,
+        DataDir.open(path) as data_dir,
     ):
         certificate_of(settings)  # one that cannot be used is told at once
         async with (
@@ -70,6 +73,16 @@ async def _up(settings: Settings) -> None:
             for line in described({**drivers.isolation(), **browser}, await look_at(drivers.checks)):
                 say(line)
             await _serve(dependencies, listener, data_dir)
+
+
+def _listen(server: ServerConfig, data_dir: Path) -> socket.socket:
+    """Whoever started it twice is told where the first one is, not that a port is in use."""
+    try:
+        return listen(server.host, server.port)
+    except StartError:
+        if running_url(data_dir) is not None:
+            DataDir.open(data_dir).close()  # says so
+        raise
 
 
 @dataclass(frozen=True, slots=True)

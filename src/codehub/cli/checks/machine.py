@@ -39,16 +39,16 @@ def data_dir_of(given: Path | None) -> Path:
 
 def running_url(path: Path) -> str | None:
     """Where the CodeHub is that uses this folder now; empty when it does not say, None when there is none."""
-    if not (path / "lock").exists():
-        return None
     try:
+        if not (path / "lock").exists():
+            return None
         DataDir.open(path).close()
     except InUse:
         try:
             return str(json.loads((path / "lock").read_text())["url"] or "")
         except (OSError, ValueError, KeyError, TypeError):
             return ""
-    except StartError:
+    except (StartError, OSError):
         return None
     return None
 
