@@ -75,16 +75,10 @@ def plant(bug: Bug) -> None:
     sys.meta_path.insert(0, _Finder(edits))
 
 
-def run_planted(bug: Bug, seeds: Sequence[int], most: int = 1) -> list[tuple[int, str]]:
-    """In a new process: the first of these seeds that find the bug, and what each says."""
+def run_planted(bug: Bug, seeds: Sequence[int]) -> tuple[int, str] | None:
+    """In a new process: the first of these seeds that finds the bug, and what it says."""
     plant(bug)
-    found: list[tuple[int, str]] = []
-    for seed in seeds:
-        if (what := run_bare(bug, seed)) is not None:
-            found.append((seed, what))
-        if len(found) == most:
-            break
-    return found
+    return next(((seed, what) for seed in seeds if (what := run_bare(bug, seed)) is not None), None)
 
 
 def run_bare(bug: Bug, seed: int) -> str | None:
