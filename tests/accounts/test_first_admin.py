@@ -100,7 +100,7 @@ async def test_a_database_that_is_slow_is_waited_for(
     ):
         await slow.wait()
         wire.silence()
-        making = asyncio.create_task(first_admin.make_patiently(replace(context, pool=slow)))
+        making = asyncio.create_task(first_admin.make(replace(context, pool=slow)))
         await eventually_async(lambda: _has_said(capsys, "Trying again"), "it says that it waits")
         assert not making.done()
         wire.speak()
@@ -127,7 +127,7 @@ async def test_a_password_whose_commit_was_not_answered_is_shown_all_the_same(da
             return bool(await users(context.pool))
 
         wire.hear = hear
-        making = asyncio.create_task(first_admin.make_patiently(replace(context, pool=slow)))
+        making = asyncio.create_task(first_admin.make(replace(context, pool=slow)))
         await eventually_async(is_made, "it is made, and the answer is on its way for ever")
         wire.hear, wire.delay = None, 0.0
         async with asyncio.timeout(30):
@@ -146,7 +146,7 @@ async def test_a_stop_while_it_waits_ends_it(database: str, context: Context) ->
     ):
         await slow.wait()
         wire.silence()
-        making = asyncio.create_task(first_admin.make_patiently(replace(context, pool=slow)))
+        making = asyncio.create_task(first_admin.make(replace(context, pool=slow)))
         await asyncio.sleep(0)
         making.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -163,7 +163,7 @@ async def test_a_password_that_is_made_during_a_stop_is_shown_however_often_it_i
         await psycopg.AsyncConnection.connect(database) as other,
     ):
         await other.execute("LOCK TABLE users")
-        making = asyncio.create_task(first_admin.make_patiently(context))
+        making = asyncio.create_task(first_admin.make(context))
         await eventually_async(lambda: blocks_somebody(watcher, other), "it is under way")
         for _ in range(3):
             making.cancel()

@@ -121,6 +121,21 @@ def test_it_runs_on_servers_of_others(place: Path, empty_database: str, server_r
         assert conn.execute("SELECT count(*) FROM workspaces").fetchone() == (0,)
 
 
+def test_a_database_that_is_slow_to_tell_whether_there_is_an_administrator_is_waited_for(
+    place: Path, database: str, server_redis: str
+) -> None:
+    """Given up, a password whose commit was not answered in time would never be shown."""
+    servers = {"DATABASE_URL": database, "REDIS_URL": server_redis}
+    with psycopg.connect(database) as busy:
+        busy.execute("LOCK TABLE users")
+        with running(place / "d", place / "out", **servers) as codehub:
+            eventually(lambda: "Trying again" in codehub.printed or codehub.process.poll() is not None, "it waits", 60)
+            assert codehub.process.poll() is None, codehub.printed
+            busy.rollback()
+            assert codehub.is_ready()
+            assert "Log in as     admin" in codehub.printed
+
+
 def test_an_external_redis_that_is_away_is_reported_and_nothing_else_stops(place: Path, empty_database: str) -> None:
     with running(place / "d", place / "out", DATABASE_URL=empty_database, REDIS_URL="redis://127.0.0.1:1") as codehub:
         status, _ = codehub.get("/readyz")

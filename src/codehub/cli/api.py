@@ -63,7 +63,7 @@ def run(settings: Settings) -> None:
                 is_open = asyncio.Event()
 
                 async def serve_people() -> None:
-                    admin = await first_admin.make_patiently(context)
+                    admin = await first_admin.make(context)
                     try:
                         start_listening(listener)
                         is_open.set()

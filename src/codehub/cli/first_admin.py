@@ -12,12 +12,7 @@ _AGAIN_SECONDS = 1.0
 
 
 async def make(context: Context) -> FirstAdmin | None:
-    """Raises Unavailable."""
-    return await _attempt(FirstAdminMaking(context.pool, context.settings.accounts))
-
-
-async def make_patiently(context: Context) -> FirstAdmin | None:
-    """The same; a database that does not answer in time is asked again, for as long as it takes."""
+    """None where there is one. A database that does not answer in time is asked again, for as long as it takes."""
     making = FirstAdminMaking(context.pool, context.settings.accounts)
     is_told = False
     while True:

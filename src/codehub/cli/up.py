@@ -35,7 +35,6 @@ from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.model.workspace import Phase
-from codehub.services.accounts import FirstAdmin
 from codehub.services.doctor.room import store_folders
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
@@ -193,17 +192,18 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
         dependencies.keep_servers(),
     }
+    announcing = asyncio.create_task(_announce(dependencies, url, data_dir), name="announcement")
     try:
-        await _coordinating(dependencies.coordinator)
-        admin = await first_admin.make(dependencies.context)
-        _announce(url, data_dir, admin)
-        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({*parts, announcing}, return_when=asyncio.FIRST_COMPLETED)
+        if done == {announcing}:
+            announcing.result()
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        for part in parts:
-            part.cancel()
-        await asyncio.gather(*parts, return_exceptions=True)
+        for task in (*parts, announcing):
+            task.cancel()
+        await asyncio.gather(*parts, announcing, return_exceptions=True)
         await _say_what_goes_on(dependencies.context.pool)
         behind.close()
         api.unlink(missing_ok=True)
@@ -230,7 +230,10 @@ async def _coordinating(coordinator: Coordinator) -> None:
                 await asyncio.sleep(0.05)
 
 
-def _announce(url: str, data_dir: DataDir, admin: FirstAdmin | None) -> None:
+async def _announce(dependencies: _Dependencies, url: str, data_dir: DataDir) -> None:
+    """As soon as one can log in; a database that is slow to tell who can is waited for."""
+    await _coordinating(dependencies.coordinator)
+    admin = await first_admin.make(dependencies.context)
     say(f"\nCodeHub {__version__} is running.\n")
     say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
     first_admin.introduce(admin)
