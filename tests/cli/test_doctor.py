@@ -24,6 +24,8 @@ from codehub.embedded.postgres import url_at
 from codehub.services.doctor import codes, public, websockets
 from codehub.services.doctor import standing as doctor_standing
 from codehub.services.doctor.finding import Finding, State
+from codehub.web.proxy.ports import Route
+from codehub.web.proxy.tls import Certificate
 from tests.cli.codehub import environment, free_port, running
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
@@ -31,6 +33,8 @@ from tests.db.support import add_workspace
 from tests.embedded.support import copy_of
 from tests.lab.saying import babbling, saying
 from tests.lab.wire import wire_to_database
+from tests.proxy.test_tls import make as make_certificate
+from tests.proxy.world import QUICK, WORKSPACE, Peer, PlainGate, ok, proxy, upstream
 from tests.support import short_folder
 
 
@@ -128,6 +132,23 @@ def test_a_port_at_which_a_codehub_answers(shell: Shell) -> None:
     with saying(b"hello") as url:
         there = {"CODEHUB_PORT": str(urlsplit(url).port)}
         assert "already in use" in broken(shell, "port", **there, **apart)["detail"]
+
+
+def test_a_port_at_which_a_codehub_answers_with_a_certificate_of_its_own(tmp_path: Path) -> None:
+    """It is for the public name, and not asked about: who answers there is the question."""
+    certificate = Certificate(*make_certificate(tmp_path, "hub.example"))
+
+    def health(peer: Peer) -> None:
+        peer.head()
+        ok(peer, b"ok\n")
+
+    with (
+        upstream(health) as there,
+        proxy(PlainGate(Route("one", there.address, WORKSPACE)), QUICK, tls=certificate) as here,
+    ):
+        one = machine.port("127.0.0.1", here.port, running=None, is_apart=True, first_process=tmp_path / "none")
+    assert one.state is State.WARNING
+    assert "a CodeHub answers there" in one.detail
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,19 @@
 """This machine: Python, the data directory, the port."""
 
+import contextlib
 import json
 import os
+import ssl
 import sys
 from collections.abc import Sequence
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from itertools import pairwise
 from pathlib import Path
 
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, InUse, default_data_dir
 from codehub.errors import StartError
 from codehub.services.doctor import codes
-from codehub.services.doctor.finding import Finding, State, failed, failed_by, ok, warning
-from codehub.services.doctor.public import public_address
+from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
 from codehub.services.doctor.room import LEAST_BYTES, room, store_folders
 from codehub.web.server import listen
 
@@ -117,7 +119,16 @@ def _serves(process: Path) -> bool:
 
 
 def _answers(host: str, number: int) -> bool:
-    """Whether CodeHub does."""
+    """Whether CodeHub does, in plain or with TLS: a certificate, which is for the public name, says nothing here."""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - listening everywhere was asked for
-    url = f"http://[{there}]:{number}" if ":" in there else f"http://{there}:{number}"
-    return public_address(url, seconds=_ANSWER_SECONDS).state is State.OK
+    any_certificate = ssl.create_default_context()
+    any_certificate.check_hostname, any_certificate.verify_mode = False, ssl.CERT_NONE
+    for connection in (
+        HTTPConnection(there, number, timeout=_ANSWER_SECONDS),
+        HTTPSConnection(there, number, timeout=_ANSWER_SECONDS, context=any_certificate),
+    ):
+        with contextlib.closing(connection), contextlib.suppress(OSError, HTTPException):
+            connection.request("GET", "/healthz")
+            if connection.getresponse().read(16) == b"ok\n":
+                return True
+    return False
