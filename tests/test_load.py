@@ -9,11 +9,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from codehub.dependencies import Dependency
 from codehub.drivers import load
 from codehub.drivers.base import InstanceSpec, Resources
 from codehub.drivers.docker import Outbound, WorkspaceImage
 from codehub.drivers.images import for_containers, for_processes
-from codehub.drivers.load import STORE, Drivers, open_drivers
+from codehub.drivers.load import Drivers, open_drivers
 from codehub.drivers.preparing import Preparing
 from codehub.drivers.process.programs import READY
 from codehub.errors import SettingsError, StartError, Unavailable, Unreachable
@@ -35,7 +36,7 @@ def data() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-async def is_up(drivers: Drivers, name: str) -> bool:
+async def is_up(drivers: Drivers, name: Dependency) -> bool:
     try:
         await drivers.checks[name]()
     except (Unavailable, Unreachable):
@@ -71,9 +72,9 @@ async def test_by_default_a_folder_and_processes(monkeypatch: pytest.MonkeyPatch
         assert list(drivers.backends) == [PROCESS]
         assert drivers.default_backend is PROCESS
         assert drivers.resources == Resources()
-        assert list(drivers.checks) == [STORE, "process"]
-        assert await drivers.checks[STORE]() is None
-        assert await is_up(drivers, "process")
+        assert list(drivers.checks) == [Dependency.ARCHIVES, Dependency.PROCESS]
+        assert await drivers.checks[Dependency.ARCHIVES]() is None
+        assert await is_up(drivers, Dependency.PROCESS)
         assert drivers.isolation()["process"]
         key = archive_key(WorkspaceId(uuid4()), OpId(uuid4()))
         await drivers.archives.make_empty(key)
@@ -99,7 +100,7 @@ async def test_what_can_be_started_is_what_is_installed_by_now(monkeypatch: pyte
 
 async def test_weak_isolation_is_a_warning_not_an_outage(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     async with open_drivers(settings_of(monkeypatch, PROCESS_SANDBOX="off"), data) as drivers:
-        warning = await drivers.checks["process"]()
+        warning = await drivers.checks[Dependency.PROCESS]()
         assert warning is not None
         assert "without a sandbox" in warning
 
@@ -123,12 +124,12 @@ async def test_a_folder_of_archives_that_is_gone_is_not_made_again(monkeypatch: 
     (data / "disk").rename(data / "away")
     async with open_drivers(settings, data) as drivers:
         with pytest.raises(Unavailable, match="Is its disk mounted"):
-            await drivers.checks[STORE]()
+            await drivers.checks[Dependency.ARCHIVES]()
         assert not (data / "disk").exists()
         key = archive_key(WorkspaceId(uuid4()), OpId(uuid4()))
         assert await drivers.archives.look(key) is ArchiveSeen.UNREACHABLE, "nothing is said to be missing"
         (data / "away").rename(data / "disk")
-        await eventually_async(lambda: is_up(drivers, STORE), "the disk is mounted, and used")
+        await eventually_async(lambda: is_up(drivers, Dependency.ARCHIVES), "the disk is mounted, and used")
 
 
 @pytest.mark.parametrize("left", ["nothing", "an empty folder", "another installation's"])
@@ -146,14 +147,14 @@ async def test_homes_that_are_gone_end_the_start(monkeypatch: pytest.MonkeyPatch
             pytest.fail("it opened")
     (data / "workspaces-made").unlink()
     async with open_drivers(settings, data) as drivers:
-        assert await is_up(drivers, "process")
+        assert await is_up(drivers, Dependency.PROCESS)
 
 
 async def test_a_home_folder_that_goes_away_is_an_outage(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     async with open_drivers(settings_of(monkeypatch), data) as drivers:
-        assert await is_up(drivers, "process")
+        assert await is_up(drivers, Dependency.PROCESS)
         (data / "workspaces").rename(data / "away")
-        assert not await is_up(drivers, "process")
+        assert not await is_up(drivers, Dependency.PROCESS)
 
 
 # -- a bucket ------------------------------------------------------------------------------------------------------
@@ -169,13 +170,13 @@ async def test_a_bucket_that_is_out_at_the_start_is_used_when_it_answers(
     try:
         async with open_drivers(settings, data) as drivers:
             with pytest.raises(Unavailable, match="cannot be reached") as caught:
-                await drivers.checks[STORE]()
+                await drivers.checks[Dependency.ARCHIVES]()
             assert SECRET_KEY not in str(caught.value)
-            assert await is_up(drivers, "process"), "nothing else is held up"
+            assert await is_up(drivers, Dependency.PROCESS), "nothing else is held up"
             await asyncio.to_thread(server.start)
-            await eventually_async(lambda: is_up(drivers, STORE), "it is used", 60)
+            await eventually_async(lambda: is_up(drivers, Dependency.ARCHIVES), "it is used", 60)
             server.kill()
-            assert not await is_up(drivers, STORE), "an outage later is seen too"
+            assert not await is_up(drivers, Dependency.ARCHIVES), "an outage later is seen too"
     finally:
         server.close()
 
@@ -210,7 +211,7 @@ async def test_a_workspace_runs_as_a_container(monkeypatch: pytest.MonkeyPatch, 
         async with open_drivers(settings, data) as drivers:
             assert list(drivers.backends) == [DOCKER, PROCESS]
             assert drivers.default_backend is DOCKER
-            assert await drivers.checks["docker"]() is None
+            assert await drivers.checks[Dependency.DOCKER]() is None
             assert "firewall verified" in " ".join(drivers.isolation()["docker"])
             assert drivers.images()[DOCKER] == ["test"]
             assert await use(drivers, DOCKER, "test")
@@ -225,10 +226,10 @@ async def test_an_engine_that_is_out_at_the_start_is_used_when_it_answers(
         settings = settings_of(monkeypatch, **docker_settings(engine, options.installation, f"unix://{socket}"))
         async with open_drivers(settings, data) as drivers:
             with pytest.raises(Unavailable, match="does not answer"):
-                await drivers.checks["docker"]()
-            assert await is_up(drivers, "process"), "nothing else is held up"
+                await drivers.checks[Dependency.DOCKER]()
+            assert await is_up(drivers, Dependency.PROCESS), "nothing else is held up"
             socket.symlink_to(engine.host.removeprefix("unix://"))
-            await eventually_async(lambda: is_up(drivers, "docker"), "it is used", 60)
+            await eventually_async(lambda: is_up(drivers, Dependency.DOCKER), "it is used", 60)
             assert "firewall verified" in " ".join(drivers.isolation()["docker"]), "it was prepared"
 
 

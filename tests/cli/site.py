@@ -25,6 +25,7 @@ from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
 from codehub.coordinator.run import Infrastructure, open_coordinator
 from codehub.db.pool import Pool, Role, open_pool
+from codehub.dependencies import Dependency
 from codehub.drivers.base import Resources
 from codehub.drivers.memory import MemoryWorld
 from codehub.model.workspace import InstanceBackend, WorkspaceId
@@ -107,7 +108,7 @@ async def _live(
         open_coordinator(settings, infrastructure, database, redis_url) as coordinator,
     ):
         context = Context(settings, pool, redis, lambda: IMAGES, InstanceBackend.PROCESS)
-        app = application({"coordinator": coordinator.check}, context)
+        app = application({Dependency.COORDINATOR: coordinator.check}, context)
         with contextlib.closing(listen("127.0.0.1", 0)) as listener:
             site = Site(url_of(listener).rstrip("/"), world, database, pool, asyncio.get_running_loop(), said)
             for name, role in (("ada", UserRole.USER), ("root", UserRole.ADMIN)):

@@ -19,7 +19,9 @@ from codehub.coordinator.listen import ListenerStatus
 from codehub.coordinator.loop import LoopStatus
 from codehub.coordinator.measures import Deeds, Standing, StandingCollector
 from codehub.db.census import Census
+from codehub.dependencies import Dependency
 from codehub.metrics import Metrics
+from codehub.model.workspace import InstanceBackend
 from codehub.services.doctor import codes
 from codehub.web.hub_measures import HubCollector
 from codehub.web.live import Hub
@@ -99,6 +101,13 @@ def test_every_alert_is_whole_and_has_an_entry_in_the_runbook() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
         assert rule["annotations"]["summary"].endswith(".")
         assert f"\n### {rule['alert']}\n" in RUNBOOK, rule["alert"]
+
+
+def test_the_entry_of_a_dependency_that_is_down_names_every_dependency() -> None:
+    assert {str(backend) for backend in InstanceBackend} <= set(Dependency)
+    _, _, rest = RUNBOOK.partition("\n### CodeHubDependencyDown\n")
+    named = re.findall(r"`([a-z0-9]+)`", rest.partition("\n### ")[0])
+    assert sorted(named) == sorted(Dependency)
 
 
 def test_every_code_of_the_doctor_has_an_entry_in_the_runbook() -> None:

@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from codehub.config import Settings
+from codehub.dependencies import Check, Dependency
 from codehub.errors import Unavailable
 from codehub.metrics import Metrics
 from codehub.web import health
@@ -37,12 +38,12 @@ async def silent() -> None:
 
 
 @pytest.fixture
-def checks() -> dict[str, health.Check]:
-    return {"postgresql": up, "redis": up}
+def checks() -> dict[Dependency, Check]:
+    return {Dependency.POSTGRESQL: up, Dependency.REDIS: up}
 
 
 @pytest.fixture
-def app(checks: dict[str, health.Check]) -> FastAPI:
+def app(checks: dict[Dependency, Check]) -> FastAPI:
     return create_app(checks, Metrics())
 
 
@@ -53,8 +54,8 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_alive_whatever_its_dependencies_do(client: httpx.AsyncClient, checks: dict[str, health.Check]) -> None:
-    checks["postgresql"] = down
+async def test_alive_whatever_its_dependencies_do(client: httpx.AsyncClient, checks: dict[Dependency, Check]) -> None:
+    checks[Dependency.POSTGRESQL] = down
     answer = await client.get("/healthz")
     assert (answer.status_code, answer.text) == (200, "ok\n")
 
@@ -65,15 +66,15 @@ async def test_ready_when_every_dependency_answers(client: httpx.AsyncClient) ->
     assert answer.json()["dependencies"] == {"postgresql": {"state": "up"}, "redis": {"state": "up"}}
 
 
-async def test_up_with_a_warning_is_ready(client: httpx.AsyncClient, checks: dict[str, health.Check]) -> None:
-    checks["redis"] = warned
+async def test_up_with_a_warning_is_ready(client: httpx.AsyncClient, checks: dict[Dependency, Check]) -> None:
+    checks[Dependency.REDIS] = warned
     answer = await client.get("/readyz")
     assert answer.status_code == 200
     assert answer.json()["status"] == "ready"
     assert answer.json()["dependencies"]["redis"] == {"state": "up", "detail": "It could be better: <b>mend it</b>."}
 
 
-async def test_how_workspaces_are_kept_apart_is_told_as_it_is_now(checks: dict[str, health.Check]) -> None:
+async def test_how_workspaces_are_kept_apart_is_told_as_it_is_now(checks: dict[Dependency, Check]) -> None:
     told = {"process": ["In a sandbox."]}
     transport = httpx.ASGITransport(create_app(checks, Metrics(), lambda: told))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
@@ -83,9 +84,9 @@ async def test_how_workspaces_are_kept_apart_is_told_as_it_is_now(checks: dict[s
 
 
 async def test_not_ready_says_which_dependency_and_what_to_do(
-    client: httpx.AsyncClient, checks: dict[str, health.Check]
+    client: httpx.AsyncClient, checks: dict[Dependency, Check]
 ) -> None:
-    checks["redis"] = down
+    checks[Dependency.REDIS] = down
     answer = await client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["dependencies"]["redis"] == {"state": "down", "detail": "It does not answer. Start it."}
@@ -93,9 +94,9 @@ async def test_not_ready_says_which_dependency_and_what_to_do(
 
 
 async def test_a_dependency_that_hangs_does_not_hang_the_answer(
-    client: httpx.AsyncClient, checks: dict[str, health.Check]
+    client: httpx.AsyncClient, checks: dict[Dependency, Check]
 ) -> None:
-    checks["postgresql"] = silent
+    checks[Dependency.POSTGRESQL] = silent
     async with asyncio.timeout(health.CHECK_SECONDS + 3):
         answer = await client.get("/readyz")
     assert answer.status_code == 503
@@ -103,22 +104,22 @@ async def test_a_dependency_that_hangs_does_not_hang_the_answer(
 
 
 async def test_a_check_that_breaks_is_a_dependency_that_is_down(
-    client: httpx.AsyncClient, checks: dict[str, health.Check]
+    client: httpx.AsyncClient, checks: dict[Dependency, Check]
 ) -> None:
     async def broken() -> None:
         raise TypeError("inside")
 
-    checks["redis"] = broken
+    checks[Dependency.REDIS] = broken
     answer = await client.get("/readyz")
     assert answer.status_code == 503
     assert "inside" not in answer.text
 
 
 async def test_a_scrape_alone_knows_the_state_of_the_dependencies(
-    client: httpx.AsyncClient, checks: dict[str, health.Check]
+    client: httpx.AsyncClient, checks: dict[Dependency, Check]
 ) -> None:
     assert 'codehub_dependency_up{name="redis"} 1.0' in (await client.get("/metrics")).text
-    checks["redis"] = down
+    checks[Dependency.REDIS] = down
 
     async def is_told() -> bool:
         return 'codehub_dependency_up{name="redis"} 0.0' in (await client.get("/metrics")).text
@@ -137,9 +138,9 @@ async def test_a_bug_is_counted(app: FastAPI, client: httpx.AsyncClient) -> None
 
 
 async def test_metrics_show_the_dependencies_and_the_requests(
-    client: httpx.AsyncClient, checks: dict[str, health.Check]
+    client: httpx.AsyncClient, checks: dict[Dependency, Check]
 ) -> None:
-    checks["redis"] = down
+    checks[Dependency.REDIS] = down
     await client.get("/readyz")
     await client.get("/no/such/path")
     metrics = (await client.get("/metrics")).text
@@ -186,7 +187,7 @@ async def test_every_answer_has_the_security_headers(app: FastAPI, client: httpx
     assert headers["cache-control"] == "no-store"
 
 
-async def test_everybody_shares_one_look(client: httpx.AsyncClient, checks: dict[str, health.Check]) -> None:
+async def test_everybody_shares_one_look(client: httpx.AsyncClient, checks: dict[Dependency, Check]) -> None:
     looks = 0
 
     async def counted() -> None:
@@ -194,7 +195,7 @@ async def test_everybody_shares_one_look(client: httpx.AsyncClient, checks: dict
         looks += 1
         await asyncio.sleep(0)
 
-    checks["redis"] = counted
+    checks[Dependency.REDIS] = counted
     await asyncio.gather(*(client.get(path) for path in ("/readyz", "/", "/metrics") * 10))
     assert looks == 1
 
@@ -234,7 +235,7 @@ async def test_details_are_told_to_the_networks_that_a_setting_names(
     monkeypatch.setenv("CODEHUB_HEALTH_NETWORKS", networks)
     monkeypatch.setenv("CODEHUB_TRUSTED_PROXIES", "10.0.0.0/8,127.0.0.2/32")
     asked = Context(Settings.load(), context.pool, context.redis, context.images, context.default_backend)
-    app = create_app({"postgresql": down}, Metrics(), lambda: {"process": ["In a sandbox."]}, asked)
+    app = create_app({Dependency.POSTGRESQL: down}, Metrics(), lambda: {"process": ["In a sandbox."]}, asked)
 
     async def from_there(scope: Any, receive: Any, send: Any) -> None:
         await app({**scope, "client": (peer, 1234) if peer else None}, receive, send)

@@ -19,6 +19,7 @@ from codehub.config import Settings
 from codehub.db import migrate
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.db.pool import ping as ping_database
+from codehub.dependencies import Checks, Dependency
 from codehub.drivers.images import for_containers, for_processes
 from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
@@ -57,7 +58,10 @@ def run(settings: Settings) -> None:
             ):
                 first, folders = InstanceBackend(settings.backends.first), store_folders(settings.store.url)
                 context = Context(settings, pool, connection, lambda: images, first, folders)
-                checks = {"postgresql": lambda: ping_database(pool), "redis": lambda: ping_redis(connection)}
+                checks: Checks = {
+                    Dependency.POSTGRESQL: lambda: ping_database(pool),
+                    Dependency.REDIS: lambda: ping_redis(connection),
+                }
                 metrics = Metrics()
                 app = application(checks, context, metrics=metrics, draining=draining)
                 is_open = asyncio.Event()
@@ -78,7 +82,7 @@ def run(settings: Settings) -> None:
 
                 parts = {"api": serve_people()}
                 if health is not None:
-                    about = create_app({**checks, "administrator": administrator}, metrics, draining=draining)
+                    about = create_app({**checks, Dependency.ADMINISTRATOR: administrator}, metrics, draining=draining)
                     parts["health"] = serve(about, health)
                     say(f"Its health is at {url_of(health)}readyz.")
                 try:

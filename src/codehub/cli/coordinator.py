@@ -12,6 +12,7 @@ from codehub.cli.running import say
 from codehub.config import Settings
 from codehub.coordinator.run import Infrastructure, open_coordinator
 from codehub.db import migrate
+from codehub.dependencies import Dependency
 from codehub.drivers.load import open_drivers
 from codehub.embedded.datadir import default_data_dir
 from codehub.errors import StartError
@@ -40,7 +41,9 @@ def run(settings: Settings) -> None:
                 infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
                 opened = open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry)
                 async with opened as coordinator:
-                    app = create_app({"coordinator": coordinator.check, **drivers.checks}, metrics, drivers.isolation)
+                    app = create_app(
+                        {Dependency.COORDINATOR: coordinator.check, **drivers.checks}, metrics, drivers.isolation
+                    )
                     parts = {"coordinator": coordinator.run()}
                     if listener is not None:
                         parts["health"] = serve(app, listener)

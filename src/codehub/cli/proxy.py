@@ -14,6 +14,7 @@ from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.config import Settings
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool, ping
+from codehub.dependencies import Dependency
 from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.together import together
@@ -46,7 +47,7 @@ def run(settings: Settings) -> None:
             parts = {"proxy": public}
             if health is not None:
                 # Later nothing it needs counts: whom it knows it lets in without, to others it says what is missing.
-                checks = {"postgresql": once(lambda: _reach(database_url))}
+                checks = {Dependency.POSTGRESQL: once(lambda: _reach(database_url))}
                 parts["health"] = serve(create_app(checks, metrics, draining=draining), health)
                 say(f"Its health is at {url_of(health)}readyz.")
             await together(parts)

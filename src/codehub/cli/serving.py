@@ -2,24 +2,23 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping
 
 from fastapi import FastAPI
 
+from codehub.dependencies import Checks
 from codehub.metrics import Metrics
 from codehub.together import ended, finished
 from codehub.web.api import events
 from codehub.web.app import ROUTERS, Isolation, create_app
 from codehub.web.context import Context
 from codehub.web.draining import Draining
-from codehub.web.health import Check
 from codehub.web.hub_measures import HubCollector
 from codehub.web.live import Hub
 from codehub.web.server import serve
 
 
 def application(
-    checks: Mapping[str, Check],
+    checks: Checks,
     context: Context,
     isolation: Isolation = dict,
     metrics: Metrics | None = None,

@@ -29,6 +29,7 @@ from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinato
 from codehub.db import census, migrate
 from codehub.db.pool import API_TIMEOUTS, Pool, Role, connection, open_pool
 from codehub.db.pool import ping as ping_database
+from codehub.dependencies import Checks, Dependency
 from codehub.drivers.load import Drivers, open_drivers
 from codehub.embedded.datadir import DataDir
 from codehub.embedded.servers import EmbeddedServers
@@ -39,7 +40,7 @@ from codehub.services.doctor.room import store_folders
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
 from codehub.web.context import Context
-from codehub.web.health import Check, look_at
+from codehub.web.health import look_at
 from codehub.web.hosts import Hosts
 from codehub.web.server import listen, listen_beside, listen_unix, local_url
 
@@ -86,7 +87,7 @@ def _listen(server: ServerConfig, data_dir: Path) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class _Dependencies:
-    checks: dict[str, Check]
+    checks: Checks
     drivers: Drivers
     coordinator: Coordinator
     context: Context
@@ -120,10 +121,10 @@ async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers)
             open_redis(redis_url) as redis,
             open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry) as coordinator,
         ):
-            checks: dict[str, Check] = {
-                "postgresql": lambda: ping_database(pool),
-                "redis": lambda: ping_redis(redis),
-                "coordinator": coordinator.check,
+            checks: Checks = {
+                Dependency.POSTGRESQL: lambda: ping_database(pool),
+                Dependency.REDIS: lambda: ping_redis(redis),
+                Dependency.COORDINATOR: coordinator.check,
                 **drivers.checks,
             }
             folders = [data_dir.path, *store_folders(settings.store.url)]

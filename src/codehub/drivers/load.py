@@ -13,6 +13,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from codehub.config import Settings, StoreConfig
+from codehub.dependencies import Check, Checks, Dependency
 from codehub.drivers import places
 from codehub.drivers.archives import ArchiveStore, Limits, S3Options
 from codehub.drivers.base import Archives, Backend, Resources
@@ -29,12 +30,9 @@ from codehub.model.workspace import InstanceBackend, WorkspaceId
 
 FIRST_ATTEMPT_SECONDS = 5.0
 PREPARED_AGAIN_SECONDS = 240.0  # a firewall that somebody flushed is put back
-STORE = "archives"  # its name among the checks
 
 _NOBODY = WorkspaceId(UUID(int=0))
 
-# Returns when it works, with a warning or None; raises what is wrong.
-Check = Callable[[], Awaitable[str | None]]
 Isolation = Callable[[], Sequence[str]]
 Names = Callable[[], Sequence[str]]
 
@@ -49,7 +47,7 @@ class Drivers:
     resources: Resources  # what each of them may use
     isolation: Callable[[], Mapping[str, Sequence[str]]]  # for each backend, sentences for people
     images: Callable[[], Mapping[InstanceBackend, Sequence[str]]]  # what can be started now: names for image_ref
-    checks: Mapping[str, Check]  # for /readyz: the store and each backend
+    checks: Checks  # for /readyz: the store and each backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +80,15 @@ async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Driv
                 await store.prepare()
                 places.remember_store(data_dir, url)
 
-        preparing = {STORE: Preparing(STORE, prepare_store)}
+        preparing = {Dependency.ARCHIVES: Preparing(Dependency.ARCHIVES, prepare_store)}
         for backend, one in opened.items():
             if one.prepare is not None:
-                preparing[backend] = Preparing(backend, one.prepare, every=PREPARED_AGAIN_SECONDS)
+                preparing[Dependency(backend)] = Preparing(backend, one.prepare, every=PREPARED_AGAIN_SECONDS)
         await stack.enter_async_context(_kept_trying(preparing.values()))
-        checks = {STORE: _check_of(preparing[STORE], store.ping)}
+        checks = {Dependency.ARCHIVES: _check_of(preparing[Dependency.ARCHIVES], store.ping)}
         for backend, one in opened.items():
-            checks[backend] = _check_of(preparing.get(backend), _look_of(one.backend), one.isolation)
+            name = Dependency(backend)
+            checks[name] = _check_of(preparing.get(name), _look_of(one.backend), one.isolation)
         yield Drivers(
             archives=store,
             backends=MappingProxyType({name: one.backend for name, one in opened.items()}),

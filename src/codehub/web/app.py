@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from codehub import __version__
+from codehub.dependencies import Checks
 from codehub.errors import NotAllowed
 from codehub.metrics import Metrics
 from codehub.services.provider import Provider
@@ -27,7 +28,7 @@ from codehub.web.dashboard import pages
 from codehub.web.draining import Draining
 from codehub.web.forwarded import Networks, is_trusted, networks
 from codehub.web.headers import SECURITY_HEADERS
-from codehub.web.health import Check, DependencyState, Looks, look_at
+from codehub.web.health import DependencyState, Looks, look_at
 from codehub.web.visit import routes as visiting
 from codehub.web.visit.hosted import OwnOrigins
 from codehub.web.visit.visit import hosts_of
@@ -48,7 +49,7 @@ Isolation = Callable[[], Mapping[str, Sequence[str]]]
 
 
 def create_app(
-    checks: Mapping[str, Check],
+    checks: Checks,
     metrics: Metrics,
     isolation: Isolation = dict,
     context: Context | None = None,

@@ -5,12 +5,13 @@ All checks run at once and each has a time limit, so the answer comes within sec
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
 
+from codehub.dependencies import Check, Checks
 from codehub.errors import CodeHubError
 
 log = structlog.get_logger(__name__)
@@ -19,9 +20,6 @@ CHECK_SECONDS = 2.0
 FRESH_SECONDS = 2.0
 
 T = TypeVar("T")
-
-# Returns when it works, with a warning or None; raises what is wrong.
-Check = Callable[[], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class DependencyState:
     detail: str = ""
 
 
-async def look_at(checks: Mapping[str, Check]) -> dict[str, DependencyState]:
+async def look_at(checks: Checks) -> dict[str, DependencyState]:
     """The state of every dependency, now."""
     async with asyncio.TaskGroup() as group:
         tasks = {name: group.create_task(_state_of(check)) for name, check in checks.items()}
