@@ -2,8 +2,8 @@
 
 from codehub.coordinator.controller import Controller
 from codehub.drivers.memory import Misbehaviour
-from codehub.model.workspace import ErrorReason, InstanceBackend, Phase, WorkspaceId
-from tests.coordinator.installation import Installation, running, ticks
+from codehub.model.workspace import Desired, ErrorReason, InstanceBackend, Operation, Phase, WorkspaceId
+from tests.coordinator.installation import Installation, rest, running, ticks
 
 
 async def six_that_lost_their_homes(site: Installation, controller: Controller) -> list[WorkspaceId]:
@@ -166,3 +166,23 @@ async def test_a_word_given_through_an_older_version_has_no_list_of_the_word_bef
     async with site.controller() as controller:
         await ticks(controller, 8)
         assert {(await site.row(it)).status.phase for it in them} == {Phase.RUNNING}
+
+
+async def test_a_loss_that_cannot_be_judged_yet_is_looked_at_ever_more_rarely(site: Installation) -> None:
+    """The end of each look makes for a tick: two such workspaces had each other looked at without a pause."""
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        failing = site.world.misbehave("jobs.archive", Misbehaviour.LIES, workspace_id=it)
+        await site.wish(it, Desired.ARCHIVED)
+        await site.ticked_until(controller, it, lambda _: failing.struck > 0)
+        site.world.misbehave("archives.*", Misbehaviour.UNREACHABLE)
+        site.world.lose_volume(it)
+        await ticks(controller, 10)
+        row = await site.row(it)
+        assert (row.status.operation, row.status.phase) == (Operation.ARCHIVING, Phase.STANDBY), "the archive may be whole"
+        looks = 0
+        for _ in range(100):
+            await controller.tick()
+            looks += controller.errands
+            await rest(controller)
+        assert looks < 10

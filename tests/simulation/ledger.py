@@ -98,6 +98,7 @@ class Ledger:
         expectation = self.expected[row.id] = Expectation()
         if row.source_archive is not None:
             expectation.newest = self._archived.get(row.source_archive, NOTHING)
+            expectation.damaged = not self.is_saved(row)  # an accident took what was to be copied
 
     def _judged(self, before: Workspace, row: Workspace) -> None:
         """The controller changed the status."""
@@ -117,6 +118,8 @@ class Ledger:
         match request.source:
             case RecoverFrom.VOLUME:
                 volume = self.volume(row)
+                if volume is None and expectation.damaged:
+                    return  # it was lost since it was looked at
                 version = version_of(volume.home) if volume is not None else None
                 if version is None:
                     self.fail("half a home was made live by a recovery", row.id)

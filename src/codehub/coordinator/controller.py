@@ -336,7 +336,9 @@ class Controller:
         wished = not move.got_further and self._may_wish(move)
         waited = sight.need.is_waited_for
         if not (waited or wished or sight.volume_suspect):
-            self._repeats.forget(move.row.id)
+            # What was looked at in vain, such as a home that is gone while the store is out, will be looked at again.
+            if move.is_change or not (sight.whole_need.waits or sight.whole_suspect):
+                self._repeats.forget(move.row.id)
             return
         asks_store = (sight.whole_need.waits or wished) and not self._store.is_out
         need = sight.whole_need if asks_store else Need()
