@@ -179,7 +179,8 @@ async def test_a_loss_that_cannot_be_judged_yet_is_looked_at_ever_more_rarely(si
         site.world.lose_volume(it)
         await ticks(controller, 10)
         row = await site.row(it)
-        assert (row.status.operation, row.status.phase) == (Operation.ARCHIVING, Phase.STANDBY), "the archive may be whole"
+        state = (row.status.operation, row.status.phase)
+        assert state == (Operation.ARCHIVING, Phase.STANDBY), "the archive may be whole"
         looks = 0
         for _ in range(100):
             await controller.tick()
