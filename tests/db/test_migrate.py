@@ -107,6 +107,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0017": _samples_too,
     "0018": _samples_too,
     "0019": _samples_too,
+    "0020": _samples_too,
 }
 
 

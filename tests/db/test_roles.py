@@ -51,7 +51,7 @@ TABLES = {
     "visits": {Role.API: "SID", Role.CONTROLLER: "", Role.PROXY: ""},
     "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
     "samples": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
-    "accepted_losses": {Role.API: "SIU", Role.CONTROLLER: "S", Role.PROXY: ""},
+    "accepted_losses": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
     "schema_floor": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "alembic_version": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
 }
@@ -131,6 +131,25 @@ async def test_tables(acting_as: dict[Role, Connection], role: Role, table: str)
     for letter, privilege in privileges.items():
         row = await (await acting_as[role].execute("SELECT has_table_privilege(%s, %s)", [table, privilege])).fetchone()
         assert row == (letter in TABLES[table][role],), privilege
+
+
+LOSSES_SAID, LOSSES_NOTED = {"accepted_by", "accepted_at"}, {"missing", "missing_at"}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("column", sorted(LOSSES_SAID | LOSSES_NOTED | {"backend"}))
+async def test_losses_are_accepted_by_one_and_the_other_notes_whom_that_is_about(
+    acting_as: dict[Role, Connection], role: Role, column: str
+) -> None:
+    inserted, updated = {
+        Role.API: ({"backend", "accepted_by"}, LOSSES_SAID),
+        Role.CONTROLLER: (set[str](), LOSSES_NOTED),
+        Role.PROXY: (set[str](), set[str]()),
+    }[role]
+    for privilege, allowed in (("INSERT", inserted), ("UPDATE", updated)):
+        asked = "SELECT has_column_privilege('accepted_losses', %s, %s)"
+        row = await (await acting_as[role].execute(asked, [column, privilege])).fetchone()
+        assert row == (column in allowed,), privilege
 
 
 GC_REQUEST = {"id", "requested_by", "dry_run", "override", "unknown_too"}
