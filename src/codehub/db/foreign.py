@@ -6,6 +6,7 @@ What `migrate` makes is known by its comment; what versions made that gave none 
 import re
 from collections.abc import Mapping, Sequence
 
+from codehub.db.belonging import no_extension_has, nothing_has
 from codehub.db.migrations import MARK
 from codehub.db.pool import Connection
 
@@ -31,32 +32,28 @@ OURS_BESIDE = frozenset(
 )
 
 # What holds rows or shows them, but for what an extension brought along.
-_THERE = """
+_THERE = f"""
 SELECT relname, obj_description(oid, 'pg_class') IS NOT DISTINCT FROM %s FROM pg_class
 WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f')
-      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
-                      AND deptype = 'e')
+      AND {no_extension_has("pg_class")}
 ORDER BY relname
-"""
+"""  # noqa: S608 - constants
 # What a restore would drop, too: routines, types and sequences, but for an extension's and what belongs to a table.
-BESIDE = """
+BESIDE = f"""
 SELECT format('routine %%s(%%s)', proname, pg_get_function_identity_arguments(oid)),
        obj_description(oid, 'pg_proc') IS NOT DISTINCT FROM %(mark)s
 FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
-      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid
-                      AND deptype = 'e')
+      AND {no_extension_has("pg_proc")}
 UNION ALL
 SELECT format('type %%s', typname), obj_description(oid, 'pg_type') IS NOT DISTINCT FROM %(mark)s
 FROM pg_type WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd')
-      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass AND objid = pg_type.oid
-                      AND deptype = 'e')
+      AND {no_extension_has("pg_type")}
 UNION ALL
 SELECT format('sequence %%s', relname), obj_description(oid, 'pg_class') IS NOT DISTINCT FROM %(mark)s
 FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'S'
-      AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
-                      AND deptype IN ('e', 'i', 'a'))
+      AND {nothing_has("pg_class")}
 ORDER BY 1
-"""
+"""  # noqa: S608 - constants
 
 
 async def relations(conn: Connection) -> dict[str, bool]:

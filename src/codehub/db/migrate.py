@@ -22,6 +22,7 @@ from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionS
 from alembic.script import ScriptDirectory
 from psycopg import sql
 
+from codehub.db.belonging import no_extension_has, nothing_has
 from codehub.db.connecting import connect
 from codehub.db.locks import AdvisoryLock
 from codehub.db.migrations import BASELINE, MARK
@@ -231,24 +232,20 @@ def _things(connection: sqlalchemy.Connection) -> set[str]:
     return {str(thing) for (thing,) in connection.exec_driver_sql(THINGS)}
 
 
-# What a restore drops (replacing.py) and refuses to drop where it is not marked (foreign.py): not what an extension
-# brought along (e), nor sequences that are a table's own (i, a).
-THINGS = """
-WITH bound AS (SELECT classid, objid, deptype FROM pg_depend WHERE deptype IN ('e', 'i', 'a'))
+THINGS = f"""
 SELECT concat_ws(' ', CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE'
                                    ELSE 'TABLE' END, oid::regclass)
 FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'S') AND relnamespace = current_schema()::regnamespace
-      AND NOT EXISTS (SELECT FROM bound WHERE classid = 'pg_class'::regclass AND objid = oid
-                      AND (deptype = 'e' OR relkind = 'S'))
+      AND CASE relkind WHEN 'S' THEN {nothing_has("pg_class")} ELSE {no_extension_has("pg_class")} END
 UNION ALL
 SELECT concat_ws(' ', 'ROUTINE', oid::regprocedure)
 FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
-      AND NOT EXISTS (SELECT FROM bound WHERE classid = 'pg_proc'::regclass AND objid = oid AND deptype = 'e')
+      AND {no_extension_has("pg_proc")}
 UNION ALL
 SELECT concat_ws(' ', 'TYPE', oid::regtype)
 FROM pg_type WHERE typtype IN ('e', 'd') AND typnamespace = current_schema()::regnamespace
-      AND NOT EXISTS (SELECT FROM bound WHERE classid = 'pg_type'::regclass AND objid = oid AND deptype = 'e')
-"""
+      AND {no_extension_has("pg_type")}
+"""  # noqa: S608 - constants
 
 
 def _locked(raw: psycopg.Connection, seconds: float) -> StartError:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from psycopg.sql import SQL, Identifier, Literal
 
 from codehub.db.backups import Contents
+from codehub.db.belonging import no_extension_has, nothing_has
 from codehub.db.locks import AdvisoryLock
 
 # Raises unless the session that looked still holds the leader's lock, on this server and in this database.
@@ -27,7 +28,7 @@ END $guard$;
 
 # Everything in the schema, whatever version made it; what an extension brought along is not ours. Not CASCADE: what is
 # elsewhere and relies on a table of ours would go with it.
-_CLEAR = """
+_CLEAR = f"""
 SET lock_timeout = '30s';
 DO $clear$
 DECLARE
@@ -39,8 +40,7 @@ BEGIN
         FROM pg_class, LATERAL (SELECT CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW'
                                                     WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind) AS of_kind
         WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
-              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass
-                              AND objid = pg_class.oid AND deptype IN ('e', 'i', 'a'))
+              AND {nothing_has("pg_class")}
         GROUP BY kind
         ORDER BY kind = 'SEQUENCE', kind = 'TABLE', kind = 'MATERIALIZED VIEW'
     LOOP
@@ -49,21 +49,19 @@ BEGIN
     FOR thing IN
         SELECT format('DROP ROUTINE %s', oid::regprocedure) AS statement FROM pg_proc
         WHERE pronamespace = current_schema()::regnamespace
-              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass
-                              AND objid = pg_proc.oid AND deptype = 'e')
+              AND {no_extension_has("pg_proc")}
     LOOP
         EXECUTE thing.statement;
     END LOOP;
     FOR thing IN
         SELECT format('DROP TYPE %s', oid::regtype) AS statement FROM pg_type
         WHERE typnamespace = current_schema()::regnamespace AND typtype IN ('e', 'd')
-              AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass
-                              AND objid = pg_type.oid AND deptype = 'e')
+              AND {no_extension_has("pg_type")}
     LOOP
         EXECUTE thing.statement;
     END LOOP;
 END $clear$;
-"""
+"""  # noqa: S608 - constants
 
 # What must be different in a database that is older than the world around it:
 # - an old leader may still believe in any epoch up to the newest there ever was, so the new ones begin far above;
