@@ -1,7 +1,7 @@
 """What in a schema belongs to something else: an extension brought it along, or it comes and goes with a table.
 
-A restore drops the rest (replacing.py), refuses where that is not all CodeHub's (foreign.py), and knows CodeHub's by the
-mark that a migration gives it (migrate.py).
+A restore drops the rest (replacing.py), refuses where that is not all CodeHub's (foreign.py), and knows CodeHub's by
+the mark that a migration gives it (migrate.py).
 """
 
 
