@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 
 from codehub.cli import first_admin
-from codehub.cli.coordinator import health_listener
+from codehub.cli.coordinator import health_listener, servers_of
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
@@ -36,13 +36,7 @@ from codehub.web.server import bind, serve, start_listening, url_of
 
 def run(settings: Settings) -> None:
     """Run until stopped. Raises StartError when it cannot start."""
-    database, redis = settings.database.url, settings.redis.url
-    if database is None or redis is None:
-        missing = "DATABASE_URL" if database is None else "REDIS_URL"
-        raise StartError(
-            f"{missing} is not set.", "Set it; with servers of its own CodeHub is started by `codehub up`."
-        )
-    database_url, redis_url = database.get_secret_value(), redis.get_secret_value()
+    database_url, redis_url = servers_of(settings)
     images = offered(settings)
     draining = Draining(settings.server.drain_delay)
 

@@ -24,13 +24,7 @@ from codehub.web.server import listen, serve, url_of
 
 def run(settings: Settings) -> None:
     """Run until stopped. Raises StartError when it cannot start."""
-    database, redis = settings.database.url, settings.redis.url
-    if database is None or redis is None:
-        missing = "DATABASE_URL" if database is None else "REDIS_URL"
-        raise StartError(
-            f"{missing} is not set.", "Set it; with servers of its own CodeHub is started by `codehub up`."
-        )
-    database_url, redis_url = database.get_secret_value(), redis.get_secret_value()
+    database_url, redis_url = servers_of(settings)
     migrate.require_newest(database_url)
 
     async def coordinate() -> None:
@@ -59,3 +53,14 @@ def health_listener(settings: Settings) -> contextlib.AbstractContextManager[soc
     if settings.server.health_port is None:
         return contextlib.nullcontext()
     return contextlib.closing(listen(settings.server.health_host, settings.server.health_port))
+
+
+def servers_of(settings: Settings) -> tuple[str, str]:
+    """The URLs of PostgreSQL and Redis, for a part that has none of its own. Raises StartError."""
+    database, redis = settings.database.url, settings.redis.url
+    if database is None or redis is None:
+        missing = "DATABASE_URL" if database is None else "REDIS_URL"
+        raise StartError(
+            f"{missing} is not set.", "Set it; with servers of its own CodeHub is started by `codehub up`."
+        )
+    return database.get_secret_value(), redis.get_secret_value()

@@ -22,7 +22,7 @@ from uuid import UUID
 
 import structlog
 
-from codehub.errors import CodeHubError, OverLimit, Unavailable
+from codehub.errors import OverLimit, Unavailable
 from codehub.model.workspace import UserId, WorkspaceId
 from codehub.services.actors import Actor
 from codehub.services.live import Credential, LiveWorkspaces
@@ -30,6 +30,7 @@ from codehub.signals.subscriptions import Told, subscribe
 from codehub.together import together
 from codehub.web.context import Context
 from codehub.web.stream import HEARTBEAT, Stream, event
+from codehub.web.troubles import Troubles
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +99,7 @@ class Hub:
         self._due: dict[UserId, _Audience] = {}  # those with something to read, the longest waiting first
         self._something = asyncio.Event()
         self._is_over = False
-        self._troubles: dict[str, str] = {}
+        self._troubles = Troubles(log)
 
     @classmethod
     def over(
@@ -174,7 +175,7 @@ class Hub:
                     async for told in heard:
                         self._take(told)
             except Exception as error:  # noqa: BLE001 - Redis only carries hints
-                self._trouble("Redis is not heard", error)
+                self._troubles.begin("Redis is not heard", error)
             self.status.is_deaf = True
             await asyncio.sleep(self.pace.again_seconds)
 
@@ -182,7 +183,7 @@ class Hub:
         if told is None:
             self.status.is_deaf = False
             self.status.gaps += 1
-            self._well("Redis is not heard")
+            self._troubles.end("Redis is not heard")
             self._read_anew(self._audiences.values())
         elif (audience := self._audiences.get(told.user_id)) is not None:
             audience.changed.add(told.workspace_id)
@@ -222,11 +223,11 @@ class Hub:
                 await self._tell_changes(changed)
                 await self._tell_everything(stale)
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing is forgotten and the next read may do
-                self._trouble("streams cannot be told of changes", error)
+                self._troubles.begin("streams cannot be told of changes", error)
                 self._read_anew(each for each in (*stale, *changed) if each.streams)
                 await asyncio.sleep(self.pace.again_seconds)
             else:
-                self._well("streams cannot be told of changes")
+                self._troubles.end("streams cannot be told of changes")
                 await asyncio.sleep(self.pace.read_seconds)
 
     async def _tell_changes(self, audiences: Sequence[_Audience]) -> None:
@@ -295,26 +296,12 @@ class Hub:
             try:
                 alive = set(await self._source.alive({stream.credential for stream in streams})) if streams else set()
             except Exception as error:  # noqa: BLE001 - not knowing ends nothing: without the database nothing is told
-                self._trouble("sessions cannot be checked", error)
+                self._troubles.begin("sessions cannot be checked", error)
                 continue
-            self._well("sessions cannot be checked")
+            self._troubles.end("sessions cannot be checked")
             for stream in streams:
                 if stream.credential not in alive:
                     stream.end()
-
-    # -- trouble ------------------------------------------------------------------------------------------------------
-
-    def _trouble(self, what: str, error: Exception) -> None:
-        """Logged once for each cause."""
-        expected = isinstance(error, CodeHubError)
-        cause = str(error) if expected else f"{type(error).__name__}: {error}"
-        if self._troubles.get(what) != cause:
-            log.error(what, cause=cause, exc_info=None if expected else error)
-        self._troubles[what] = cause
-
-    def _well(self, what: str) -> None:
-        if self._troubles.pop(what, None) is not None:
-            log.info("it works again", what=what)
 
 
 def _has_new(audience: _Audience) -> bool:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from codehub.drivers import storage_jobs
 from codehub.drivers.docker import spec
+from codehub.drivers.labels import uuid_of
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.observation import JobSeen, JobState, VolumeSeen
 from codehub.model.workspace import (
@@ -52,15 +53,6 @@ class Job:
     created_at: datetime
     exit_code: int | None
     volume_uid: str
-
-
-def uuid_of(text: object) -> UUID | None:
-    """The id, if the text is one in its usual spelling."""
-    try:
-        found = UUID(str(text))
-    except ValueError:
-        return None
-    return found if str(found) == text else None
 
 
 def container_of(listed: Json, network: str) -> Container | None:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from codehub.drivers import storage_jobs
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes.explain import containers, explain, image_trouble, is_nodes_doing
+from codehub.drivers.labels import uuid_of
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.observation import InstanceSeen, JobSeen, JobState, Life, VolumeSeen
 from codehub.model.workspace import UNLABELLED, ErrorReason, Incarnation, OpId, WorkspaceId
@@ -80,15 +80,6 @@ class Pod:
     def endpoint(self) -> str | None:
         port = (self.object["metadata"].get("annotations") or {}).get(m.PORT)
         return f"{self.address}:{port}" if self.address and port else None
-
-
-def uuid_of(text: object) -> UUID | None:
-    """The id, if the text is one in its usual spelling."""
-    try:
-        found = UUID(str(text))
-    except ValueError:
-        return None
-    return found if str(found) == text else None
 
 
 def pod_of(found: Json, installation: str) -> Pod | None:

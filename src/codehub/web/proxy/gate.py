@@ -20,7 +20,6 @@ from uuid import UUID
 import structlog
 
 from codehub.db.doors import Door, Opened
-from codehub.errors import CodeHubError
 from codehub.model.workspace import WorkspaceId
 from codehub.signals.subscriptions import Told
 from codehub.together import together
@@ -29,6 +28,7 @@ from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.knocking import Knock, is_short, knock_of, signature_of
 from codehub.web.proxy.ports import Decision, Request, Route
 from codehub.web.proxy.visitors import Visitor, Visitors
+from codehub.web.troubles import Troubles
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +99,7 @@ class Gate:
         self._suspects: set[Knock] = set()
         self._looks: set[_Look] = set()
         self._something = asyncio.Event()
-        self._troubles: dict[str, str] = {}
+        self._troubles = Troubles(log)
 
     # -- the engine's side --------------------------------------------------------------------------------------------
 
@@ -212,11 +212,11 @@ class Gate:
         try:
             found = await self._doors.opened(list({knock.door for knock in knocks}))
         except Exception as error:  # noqa: BLE001 - not knowing opens nothing, and must not end this loop
-            self._trouble(_UNANSWERED, error)
+            self._troubles.begin(_UNANSWERED, error)
             return False
         finally:
             self._looks.discard(look)
-        self._well(_UNANSWERED)
+        self._troubles.end(_UNANSWERED)
         for knock in knocks:
             self.visitors.settle(knock, found.get(knock.door), look.asked_at, is_new=knock in self._asked)
         for workspace in look.heard.intersection(knock.door.to.workspace for knock in knocks):
@@ -231,9 +231,9 @@ class Gate:
         try:
             await self._doors.touch(sessions, tokens)
         except Exception as error:  # noqa: BLE001 - it is done again in a moment
-            self._trouble("logins in use cannot be noted", error)
+            self._troubles.begin("logins in use cannot be noted", error)
         else:
-            self._well("logins in use cannot be noted")
+            self._troubles.end("logins in use cannot be noted")
 
     # -- hearing ------------------------------------------------------------------------------------------------------
 
@@ -243,11 +243,11 @@ class Gate:
                 async with aclosing(self._subscribe()) as heard:
                     async for told in heard:
                         self.status.is_deaf = False
-                        self._well("Redis is not heard")
+                        self._troubles.end("Redis is not heard")
                         for workspace in self._all() if told is None else [told.workspace_id]:
                             self._suspect(workspace)
             except Exception as error:  # noqa: BLE001 - Redis only carries hints
-                self._trouble("Redis is not heard", error)
+                self._troubles.begin("Redis is not heard", error)
             self.status.is_deaf = True
             await asyncio.sleep(self.pace.again_seconds)
 
@@ -263,17 +263,3 @@ class Gate:
             visitor.suspect(time.monotonic())
             self._suspects.add(visitor.knock)
             self._something.set()
-
-    # -- trouble ------------------------------------------------------------------------------------------------------
-
-    def _trouble(self, what: str, error: Exception) -> None:
-        """Logged once for each cause."""
-        expected = isinstance(error, CodeHubError)
-        cause = str(error) if expected else f"{type(error).__name__}: {error}"
-        if self._troubles.get(what) != cause:
-            log.error(what, cause=cause, exc_info=None if expected else error)
-        self._troubles[what] = cause
-
-    def _well(self, what: str) -> None:
-        if self._troubles.pop(what, None) is not None:
-            log.info("it works again", what=what)

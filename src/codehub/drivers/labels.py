@@ -1,0 +1,12 @@
+"""What drivers of containers read from the labels of what they find."""
+
+from uuid import UUID
+
+
+def uuid_of(text: object) -> UUID | None:
+    """The id, if the text is one in its usual spelling."""
+    try:
+        found = UUID(str(text))
+    except ValueError:
+        return None
+    return found if str(found) == text else None
