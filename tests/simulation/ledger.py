@@ -145,6 +145,8 @@ class Ledger:
         expectation = self.expected[row.id]
         expectation.newest = self._archived.get(key, NOTHING) if key is not None else NOTHING
         expectation.given_up = False
+        if expectation.newest != NOTHING and not self.is_saved(row):
+            expectation.damaged = True  # an accident took what was chosen
 
     # -- told by the world -------------------------------------------------------------------------------------------
 
