@@ -122,7 +122,7 @@ class Clients:
         room = asyncio.Semaphore(20)  # of those that connect at once
         watching = [asyncio.create_task(self._watch(token, room)) for token in tokens]
         until = time.monotonic() + READY_SECONDS
-        while self.shown < len(tokens) and time.monotonic() < until:  # noqa: ASYNC110
+        while self.shown < len(tokens) and time.monotonic() < until:  # noqa: ASYNC110 - told by many tasks
             await asyncio.sleep(0.05)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
@@ -227,7 +227,7 @@ async def measure(
             await change(conn, ids, seed)
             cpu = _cpu_seconds(api.pid) - cpu
             memory = _memory_mb(api.pid)
-            await asyncio.sleep(2)
+            await asyncio.sleep(2)  # whatever is still on its way
             clients.stdin.write("\n")
             clients.stdin.flush()
             late = json.loads(await asyncio.to_thread(_said, clients)) or [float("inf")] * 2

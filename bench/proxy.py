@@ -91,7 +91,7 @@ class Echo(asyncio.Protocol):
     def __init__(self) -> None:
         self.is_open = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -116,7 +116,7 @@ class Caller(asyncio.Protocol):
         self._is_idle = is_idle
         self._is_open = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
         self.transport = transport
         transport.write(UPGRADE)
 
@@ -266,7 +266,7 @@ def latency(port: int, _pid: int) -> float:
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(400):
-            time.sleep(0.01)
+            time.sleep(0.01)  # one at a time, on a connection that rests in between
             started = time.perf_counter()
             sock.sendall(request)
             while not sock.recv(65536).endswith(b"hello"):
@@ -293,7 +293,7 @@ def idle(port: int, pid: int) -> float:
     async def run() -> float:
         before = _memory(pid)
         callers = await call(port, IDLE, is_idle=True)
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # whatever connecting left to do
         used = _memory(pid) - before
         for caller in callers:
             caller.transport.abort()

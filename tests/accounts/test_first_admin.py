@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from codehub.web.context import Context
 from tests.accounts.people import add_person, blocks_somebody
 from tests.cli.codehub import running
 from tests.cli.conftest import place
-from tests.lab.wire import wire_to_database
+from tests.lab.wire import Wire, wire_to_database
 from tests.support import eventually_async
 
 __all__ = ["place"]
@@ -91,16 +93,23 @@ async def test_where_there_is_one_none_is_made(pool: Pool) -> None:
     assert await accounts.first_admin(pool, config(admin_password=PASSWORD)) is None
 
 
-async def test_a_database_that_is_slow_is_waited_for(
-    database: str, context: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
+@asynccontextmanager
+async def making_while_nothing_answers(
+    database: str, context: Context
+) -> AsyncIterator[tuple[Wire, asyncio.Task[accounts.FirstAdmin | None]]]:
     async with (
         wire_to_database(database) as (wire, url),
         open_pool(url, Role.API, timeouts=Timeouts(answer=0.3, commit=0.1)) as slow,
     ):
         await slow.wait()
         wire.silence()
-        making = asyncio.create_task(first_admin.make(replace(context, pool=slow)))
+        yield wire, asyncio.create_task(first_admin.make(replace(context, pool=slow)))
+
+
+async def test_a_database_that_is_slow_is_waited_for(
+    database: str, context: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with making_while_nothing_answers(database, context) as (wire, making):
         await eventually_async(lambda: _has_said(capsys, "Trying again"), "it says that it waits")
         assert not making.done()
         wire.speak()
@@ -140,14 +149,8 @@ async def test_a_password_whose_commit_was_not_answered_is_shown_all_the_same(da
 
 
 async def test_a_stop_while_it_waits_ends_it(database: str, context: Context) -> None:
-    async with (
-        wire_to_database(database) as (wire, url),
-        open_pool(url, Role.API, timeouts=Timeouts(answer=0.3, commit=0.1)) as slow,
-    ):
-        await slow.wait()
-        wire.silence()
-        making = asyncio.create_task(first_admin.make(replace(context, pool=slow)))
-        await asyncio.sleep(0)
+    async with making_while_nothing_answers(database, context) as (wire, making):
+        await asyncio.sleep(0)  # it has begun
         making.cancel()
         with pytest.raises(asyncio.CancelledError):
             async with asyncio.timeout(10):

@@ -2,9 +2,11 @@
 
 import io
 import time
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 
+import argon2
 import httpx
 import pytest
 
@@ -271,8 +273,6 @@ class TestPasswordChange:
 
 
 async def test_old_hashes_are_made_anew_at_the_next_login(client: httpx.AsyncClient, pool: Pool, ada: Person) -> None:
-    import argon2  # noqa: PLC0415
-
     weak = argon2.PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD)
     async with connection(pool) as conn:
         await conn.execute("UPDATE users SET password_hash = %s", [weak])
@@ -288,8 +288,6 @@ async def test_the_same_characters_are_the_same_password_on_every_keyboard(
 ) -> None:
     person = await add_person(pool, "minji")
     await set_password(pool, person, "비밀번호비밀번호비밀번호")
-    import unicodedata  # noqa: PLC0415
-
     decomposed = unicodedata.normalize("NFD", "비밀번호비밀번호비밀번호")
     assert (await log_in(client, "minji", decomposed)).status_code == 200
 

@@ -93,7 +93,7 @@ class Load:
             while not (self.written and len(self._open) == SOCKETS):  # noqa: ASYNC110 - several tasks' state
                 await asyncio.sleep(PAUSE_SECONDS)
             wanted = self.written
-            while min(self._seen) < wanted:  # noqa: ASYNC110
+            while min(self._seen) < wanted:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(PAUSE_SECONDS)
 
     # -- users -------------------------------------------------------------------------------------------------------

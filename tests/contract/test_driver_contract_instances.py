@@ -188,7 +188,7 @@ async def test_a_change_is_told(case: Case) -> None:
     volume = await case.volume()
     async with aclosing(cast("Any", case.backend.instances.events())) as events:
         told: asyncio.Future[None] = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it has begun to listen
 
         async def start_until_told() -> bool:
             # A stream that is just being opened may miss the first change: it is a hint.

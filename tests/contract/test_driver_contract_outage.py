@@ -63,7 +63,7 @@ async def test_the_stream_of_events_outlives_an_outage(case: Case) -> None:
             try:
                 for _ in range(5):  # its first tries to connect again fail
                     assert isinstance(await failure(case.backend.instances.observe()), Unreachable)
-                    await asyncio.sleep(0.1)
+                    await asyncio.sleep(0.1)  # the pauses between its tries
                 before = told
             finally:
                 await case.harness.mend_engine()

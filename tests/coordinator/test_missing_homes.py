@@ -1,5 +1,8 @@
 """Homes that are missing: looked at one by one, an outage when many are, lost when an administrator says so."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
 from codehub.coordinator.controller import Controller
 from codehub.drivers.memory import Misbehaviour
 from codehub.model.workspace import Desired, ErrorReason, InstanceBackend, Operation, Phase, WorkspaceId
@@ -11,6 +14,16 @@ async def six_that_lost_their_homes(site: Installation, controller: Controller) 
     for it in them:
         site.world.lose_volume(it)
     return them
+
+
+@contextmanager
+def hidden_homes(site: Installation, them: Iterable[WorkspaceId]) -> Iterator[None]:
+    """They are there, and no look shows them."""
+    with ExitStack() as stack:
+        for it in them:
+            fault = site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it)
+            stack.callback(fault.end)
+        yield
 
 
 async def test_a_volume_that_a_listing_lacks_is_looked_at_before_it_is_lost(site: Installation) -> None:
@@ -83,11 +96,9 @@ async def test_an_administrators_word_on_losses_is_read_for_an_hour(site: Instal
 async def test_homes_that_are_back_end_the_outage(site: Installation) -> None:
     async with site.controller() as controller:
         them = [await running(site, controller) for _ in range(6)]
-        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
-        await ticks(controller, 4)
-        assert controller.outages
-        for each in hidden:
-            each.end()
+        with hidden_homes(site, them):
+            await ticks(controller, 4)
+            assert controller.outages
         await site.ticked_until(controller, them[0], lambda _: not controller.outages)
 
 
@@ -126,12 +137,10 @@ async def test_to_the_next_leader_too_it_is_about_those_that_were_missing_then(s
 async def test_one_that_was_back_meanwhile_is_not_lost_by_the_same_word(site: Installation) -> None:
     async with site.controller() as controller:
         them = [await running(site, controller) for _ in range(6)]
-        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
-        await ticks(controller, 4)
-        await site.accept_losses(InstanceBackend.PROCESS)
-        await ticks(controller, 2)
-        for each in hidden:
-            each.end()
+        with hidden_homes(site, them):
+            await ticks(controller, 4)
+            await site.accept_losses(InstanceBackend.PROCESS)
+            await ticks(controller, 2)
         await site.ticked_until(controller, them[0], lambda _: not controller.outages)
         await ticks(controller, 2)
     for it in them:
@@ -142,14 +151,13 @@ async def test_one_that_was_back_meanwhile_is_not_lost_by_the_same_word(site: In
 
 
 async def test_one_that_was_back_under_the_next_leader_is_not_lost_by_the_same_word(site: Installation) -> None:
-    async with site.controller() as controller:
-        them = [await running(site, controller) for _ in range(6)]
-        hidden = [site.world.misbehave("volumes.observe", Misbehaviour.INCOMPLETE, workspace_id=it) for it in them]
-        await ticks(controller, 4)
-        await site.accept_losses(InstanceBackend.PROCESS)
-        await controller.tick()  # the word is read, and whom it is about is noted
-    for each in hidden:
-        each.end()
+    with ExitStack() as hiding:
+        async with site.controller() as controller:
+            them = [await running(site, controller) for _ in range(6)]
+            hiding.enter_context(hidden_homes(site, them))
+            await ticks(controller, 4)
+            await site.accept_losses(InstanceBackend.PROCESS)
+            await controller.tick()  # the word is read, and whom it is about is noted
     async with site.controller() as controller:
         await ticks(controller, 4)
         assert not controller.outages

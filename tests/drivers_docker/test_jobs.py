@@ -135,10 +135,8 @@ async def test_a_new_process_adopts_it(
     await second.close()
 
 
-async def test_one_whose_maker_died_before_starting_it_is_made_again(
-    lab: Lab, options: DockerOptions, driver: DockerDriver, home: Home
-) -> None:
-    op_id = new_op()
+def made_by_somebody_who_died(lab: Lab, options: DockerOptions, home: Home, op_id: OpId) -> str:
+    """The id of a job's container that was made, and nothing more."""
     anchor = lab.call("GET", f"/containers/{bodies.anchor_name(home.id)}/json").json()["Id"]
     body = bodies.job_body(
         options,
@@ -150,7 +148,15 @@ async def test_one_whose_maker_died_before_starting_it_is_made_again(
         network="none",
         mount=None,
     )
-    lab.call("POST", "/containers/create", body, name=job_name(op_id)).raise_for_status()
+    made = lab.call("POST", "/containers/create", body, name=job_name(op_id)).raise_for_status()
+    return str(made.json()["Id"])
+
+
+async def test_one_whose_maker_died_before_starting_it_is_made_again(
+    lab: Lab, options: DockerOptions, driver: DockerDriver, home: Home
+) -> None:
+    op_id = new_op()
+    made_by_somebody_who_died(lab, options, home, op_id)
     seen = await job_of(driver, home.id, op_id)
     assert seen is not None
     assert seen.state is JobState.RUNNING
@@ -164,18 +170,7 @@ async def test_one_whose_maker_died_before_asking_ends_by_itself(
 ) -> None:
     """The engine closes the input of a job when whoever attached to it goes away."""
     op_id = new_op()
-    anchor = lab.call("GET", f"/containers/{bodies.anchor_name(home.id)}/json").json()["Id"]
-    body = bodies.job_body(
-        options,
-        home.id,
-        home.volume,
-        op_id=op_id,
-        verb="archive",
-        anchor_id=anchor,
-        network="none",
-        mount=None,
-    )
-    made = lab.call("POST", "/containers/create", body, name=job_name(op_id)).raise_for_status().json()["Id"]
+    made = made_by_somebody_who_died(lab, options, home, op_id)
     await driver.volumes._engine.feed(made, b"")
     job = await ended(driver, home.id, op_id)
     assert job.state is JobState.FAILED

@@ -443,5 +443,6 @@ async def test_what_cannot_be_reached_goes_to_the_api_with_a_mark(scene: Scene, 
     asked = request(f"/w/{workspace}/", await session_headers(scene.pool, ada))
     route = await scene.goes_in(asked)
     answer = scene.gate.failed([route], asked)
-    assert answer.headers == ((b"x-codehub-unreachable", b"1"),)  # type: ignore[union-attr]
-    assert isinstance(scene.gate.failed([route, answer], asked), Refusal)  # type: ignore[list-item]
+    assert isinstance(answer, Route)
+    assert answer.headers == ((b"x-codehub-unreachable", b"1"),)
+    assert isinstance(scene.gate.failed([route, answer], asked), Refusal)

@@ -99,7 +99,7 @@ async def test_who_is_inside_goes_on_for_a_while_and_then_is_told_why(settings: 
                     answer = await browser.get(f"{url}{known}/", headers=person)
                     assert answer.status_code == 200, "from memory"
                     served_on += 1
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.02)  # some dozens, not as many as there can be
                 assert served_on > 1
                 page = await browser.get(f"{url}{unknown}/", headers=person)
                 assert page.status_code == 503, "nobody new gets in"

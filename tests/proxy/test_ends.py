@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -164,7 +165,8 @@ def test_a_gate_that_breaks_is_a_500() -> None:
         assert [peer.answer()[0] for _ in range(2)] == [500, 500]
 
 
-def test_a_client_that_vanishes_takes_its_request_with_it() -> None:
+def until_it_is_left() -> tuple[Callable[[Peer], None], threading.Event]:
+    """A server that never answers, and whether the proxy has gone away from it."""
     left = threading.Event()
 
     def wait(peer: Peer) -> None:
@@ -174,6 +176,11 @@ def test_a_client_that_vanishes_takes_its_request_with_it() -> None:
         finally:
             left.set()
 
+    return wait, left
+
+
+def test_a_client_that_vanishes_takes_its_request_with_it() -> None:
+    wait, left = until_it_is_left()
     with through(wait) as (here, there):
         peer = here.connect()
         peer.send(GET)
@@ -184,15 +191,7 @@ def test_a_client_that_vanishes_takes_its_request_with_it() -> None:
 
 
 def test_a_client_that_vanishes_while_it_uploads() -> None:
-    left = threading.Event()
-
-    def wait(peer: Peer) -> None:
-        try:
-            peer.head()
-            peer.rest()
-        finally:
-            left.set()
-
+    wait, left = until_it_is_left()
     with through(wait) as (here, _):
         peer = here.connect()
         peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nabc")
@@ -228,15 +227,7 @@ def test_a_half_closed_client_gets_all_its_answers() -> None:
 
 
 def test_a_half_closed_client_that_may_be_gone_is_not_waited_for() -> None:
-    left = threading.Event()
-
-    def wait(peer: Peer) -> None:
-        try:
-            peer.head()
-            peer.rest()
-        finally:
-            left.set()
-
+    wait, left = until_it_is_left()
     with through(wait, Limits(half_closed_seconds=0.3, drain_seconds=0.1, tunnel_seconds=0.1)) as (here, _):
         peer = here.connect()
         peer.send(GET)

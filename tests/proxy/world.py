@@ -118,7 +118,7 @@ class Upstream:
             self.handler(peer)
         except (EOFError, OSError):
             pass  # the proxy left
-        except BaseException as failure:  # noqa: BLE001
+        except BaseException as failure:  # noqa: BLE001 - told when it ends
             self.failures.append(failure)
         finally:
             peer.close()

@@ -8,6 +8,7 @@ that does not know yet. Leadership is fresh for 4 s after it was confirmed, and 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, cast
 
@@ -94,8 +95,8 @@ class Process:
                 f"{self.name}.{self._incarnation}", self.shared.trace, self.shared.rng, self.shared.plan()
             )
             life = asyncio.create_task(self._live(gate))
-            gate.on_crash = lambda life=life, gate=gate: self._crashed(life, gate)  # type: ignore[misc]
-            gate.on_freeze = lambda gate=gate: self._frozen(gate)  # type: ignore[misc]
+            gate.on_crash = partial(self._crashed, life, gate)
+            gate.on_freeze = partial(self._frozen, gate)
             await asyncio.wait([life])
             if not gate.dead and not life.cancelled():
                 life.result()

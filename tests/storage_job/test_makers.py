@@ -99,13 +99,13 @@ def test_nothing_is_left_of_those_that_cannot_start() -> None:
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
     with pytest.raises((OSError, subprocess.SubprocessError)):
         Makers(root_fd=9999)
-    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
+    assert os.listdir("/proc/self/fd") == before  # noqa: PTH208 - as above
     assert set(children.read_text().split()) <= ours
 
 
 def test_a_restore_leaves_nothing_open(tmp_path: Path) -> None:
     request = archived(tmp_path, files=50)
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - as above
     for _ in range(3):
         run_here(restored_from(request, tmp_path / "volume"))
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - as above

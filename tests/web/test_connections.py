@@ -30,7 +30,7 @@ def app() -> FastAPI:
     async def slow() -> StreamingResponse:
         async def lines() -> AsyncIterator[str]:
             for _ in range(4):
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(0.2)  # all of it takes longer than a head may
                 yield "line\n"
 
         return StreamingResponse(lines())

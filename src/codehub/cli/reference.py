@@ -58,7 +58,7 @@ def _commands(group: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer'
             yield name, one
 
 
-def _section(path: str, command: Any) -> str:  # noqa: ANN401
+def _section(path: str, command: Any) -> str:  # noqa: ANN401 - as above
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
     usage = " ".join([path, *(_argument(one) for one in arguments), *(["[OPTIONS]"] if options else [])])
@@ -70,17 +70,17 @@ def _section(path: str, command: Any) -> str:  # noqa: ANN401
     return "\n".join(lines)
 
 
-def _argument(one: Any) -> str:  # noqa: ANN401
+def _argument(one: Any) -> str:  # noqa: ANN401 - as above
     name = (one.metavar or one.name or "").upper().strip("[]")
     return name if one.required else f"[{name}]"
 
 
-def _option(one: Any) -> str:  # noqa: ANN401
+def _option(one: Any) -> str:  # noqa: ANN401 - as above
     value = "" if one.is_flag else f" {one.metavar or one.name.upper()}"
     return ", ".join(f"`{name}{value}`" for name in [*one.opts, *one.secondary_opts])
 
 
-def _default(one: Any) -> str:  # noqa: ANN401
+def _default(one: Any) -> str:  # noqa: ANN401 - as above
     return f" Default: `{one.default}`." if not one.is_flag and one.default is not None else ""
 
 

@@ -264,7 +264,7 @@ class Controller:
             moves = []
             for number, row in enumerate(rows):
                 if number % _BREATH == _BREATH - 1:
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # whatever else is due in this process
                 if not self._errands.is_busy(row.id) and not self._eyes.is_stale(row):
                     moves.append(self._move(row, now))
             written = await self._record([move for move in moves if move.is_change], now)

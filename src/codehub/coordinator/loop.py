@@ -53,7 +53,7 @@ class Loop:
             self._woken.clear()
             more = await self._once()
             if more:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # the other loops get their turn
             else:
                 await self._pause()
 

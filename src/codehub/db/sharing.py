@@ -97,7 +97,7 @@ class SharedReads(Generic[K, V]):
             asked, self._waiting = self._waiting, {}
             keys = list(asked)
             try:
-                found = await read(self._pool, lambda conn, keys=keys: self._work(conn, keys))  # type: ignore[misc]
+                found = await read(self._pool, lambda conn, keys=keys: self._work(conn, keys))  # type: ignore[misc]  # of a default
             except Exception as error:  # noqa: BLE001 - it is for those who asked
                 for answer in _all(asked):
                     _fail(answer, error)

@@ -166,7 +166,7 @@ class ArchiveStore:
     async def _read_back(self, key: ArchiveKey, meta: Meta) -> None:
         """Hash one block while the next is fetched: no more than three blocks are in memory."""
         digest, size = hashlib.sha256(), 0
-        hashing = asyncio.create_task(asyncio.sleep(0))
+        hashing = asyncio.create_task(asyncio.sleep(0))  # nothing yet
         async with aclosing(self._objects.stream(self._path(key))) as blocks:
             async for block in blocks:
                 size += len(block)

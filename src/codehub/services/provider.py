@@ -181,7 +181,7 @@ class Provider:
             return self._keys
         answer = await self._send("GET", (await self._published())["jwks_uri"])
         try:
-            self._keys = KeySet.import_key_set(_object(answer))  # type: ignore[arg-type]
+            self._keys = KeySet.import_key_set(_object(answer))  # type: ignore[arg-type]  # it checks what it is given
         except (JoseError, ValueError, KeyError, TypeError) as error:
             raise Unavailable("The OpenID provider's keys cannot be read.", "Check the provider.") from error
         self._keys_at = time.monotonic()

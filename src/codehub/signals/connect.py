@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, ConnectionError, RedisError, ResponseError  # noqa: A004
+from redis.exceptions import AuthenticationError, ConnectionError, RedisError, ResponseError  # noqa: A004 - Redis's own
 
 from codehub.errors import StartError, Unavailable
 

@@ -69,10 +69,10 @@ async def ask(
     client: Redis,
     kind: str,
     body: Body,
-    timeout: float,  # noqa: ASYNC109
+    timeout: float,  # noqa: ASYNC109 - told to the one who answers, too
     *,
     asker: str,
-) -> Any:  # noqa: ANN401 - any JSON value
+) -> Any:  # noqa: ANN401 - whatever JSON it is - any JSON value
     """The leader's answer; raises Unavailable when there is none in time, with what the leader said is wrong.
 
     `asker` is the user for whom it is asked: of one too many of theirs OverLimit is raised.
@@ -102,7 +102,7 @@ async def _exchange(client: Redis, kind: str, body: Body, seconds: float) -> byt
     return found
 
 
-def _understood(found: bytes) -> Any:  # noqa: ANN401
+def _understood(found: bytes) -> Any:  # noqa: ANN401 - whatever JSON it is
     answer = json.loads(found)
     if "error" in answer:
         raise Unavailable(str(answer["error"]))

@@ -60,7 +60,7 @@ class Maker:
                 if fields is None:
                     self._more(data)
                 else:
-                    entry = Entry(*fields)  # type: ignore[arg-type]
+                    entry = Entry(*fields)  # type: ignore[arg-type]  # as they were taken from one
                     name = entry.name
                     self._make(entry, data)
         except OSError as error:

@@ -53,7 +53,7 @@ class Makers:
             kept = (root_fd, memory_fd, theirs.fileno())
             command = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(_HERE.parent)]
             command += map(str, (os.getpid(), *kept))
-            self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=kept))  # noqa: S603
+            self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=kept))  # noqa: S603 - ours
 
     @property
     def dropped(self) -> int:

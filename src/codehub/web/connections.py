@@ -41,7 +41,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread = 0  # bytes since the last that was a whole head or a piece of a body
         self._deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvloop's is no subclass
         super().connection_made(transport)
         if len(self.connections) > self.limits.connections:
             transport.abort()
@@ -80,7 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
+        return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]  # None at first
 
     def _refuse(self) -> None:
         if not self._is_answering():  # else these bytes would be in the middle of an answer

@@ -26,7 +26,7 @@ LOW_MEMORY = "The node ended it to save itself: The node was low on resource: me
 async def test_a_part_is_restarted_in_every_operation(site: Site, nursery: Nursery, lab: Lab, part: str) -> None:
     async def restart(operation: Operation) -> None:
         await asyncio.to_thread(lab.part, "kill", part)
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # long enough to be noticed: calls fail meanwhile
         await asyncio.to_thread(lab.part, "start", part)
 
     async with coordinated(site, nursery) as (somebody, _):

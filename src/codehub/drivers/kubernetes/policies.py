@@ -127,6 +127,6 @@ def _block(cidr: str, without: Sequence[str]) -> Body:
     inside = []
     for text in dict.fromkeys(without):
         part = ip_network(text)
-        if part.version == whole.version and part != whole and part.subnet_of(whole):  # type: ignore[arg-type]
+        if part.version == whole.version and part != whole and part.subnet_of(whole):  # type: ignore[arg-type]  # one version
             inside.append(text)
     return {"ipBlock": {"cidr": cidr} | ({"except": inside} if inside else {})}

@@ -22,7 +22,7 @@ Text = Annotated[str | None, Query(max_length=4000)]
 
 
 @router.get("/login/oidc", status_code=303, response_class=RedirectResponse)
-async def login_elsewhere(request: Request, context: InContext, next: Text = None) -> RedirectResponse:  # noqa: A002
+async def login_elsewhere(request: Request, context: InContext, next: Text = None) -> RedirectResponse:  # noqa: A002 - in the query
     """Send the browser to the provider; it comes back to `next`, a path of this server."""
     config = context.settings.accounts
     started = await oidc.start(

@@ -40,7 +40,7 @@ def request_fields(fields: Fields, request: Request, route: Route) -> bytes:
     out = [b"host: %b\r\n" % request.host]
     for pair, line in zip(fields.pairs, fields.lines, strict=True):
         if line is None:
-            line = _to_workspace(pair) if is_workspace else _to_api(pair, request)  # noqa: PLW2901
+            line = _to_workspace(pair) if is_workspace else _to_api(pair, request)  # noqa: PLW2901 - the last word
         if line is not None and not (named and pair[0] in named):
             out.append(line)
     if fields.is_chunked:
@@ -90,7 +90,7 @@ def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes
     out = []
     for pair, line in zip(fields.pairs, fields.lines, strict=True):
         if line is None:
-            line = _from_upstream(pair, request, route)  # noqa: PLW2901
+            line = _from_upstream(pair, request, route)  # noqa: PLW2901 - the last word
         if line is not None and not (named and pair[0] in named):
             out.append(line)
     sent = b"".join(out)

@@ -70,7 +70,7 @@ async def start(
     request: Request,
     context: InContext,
     actor: WritingActor,
-    next: Next = None,  # noqa: A002
+    next: Next = None,  # noqa: A002 - its name in the query
 ) -> Response:
     """The button of a page: start it, bringing its home back first."""
     to = Destination(WorkspaceId(identity))
@@ -90,7 +90,7 @@ async def stop(
     identity: UUID,
     context: InContext,
     actor: WritingActor,
-    next: Next = None,  # noqa: A002
+    next: Next = None,  # noqa: A002 - its name in the query
 ) -> Response:
     """The button of a page: make room for another one."""
     with contextlib.suppress(Conflict):
@@ -108,13 +108,13 @@ async def enter(identity: UUID, request: Request, context: InContext, asked: Ann
 
 
 @router.api_route("/w/{identity}/.codehub/port/{port}/{rest:path}", methods=METHODS)
-async def visit_port(identity: str, port: int, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001
+async def visit_port(identity: str, port: int, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001 - `rest`
     _check_port(port)
     return await _visit(request, context, identity, port, f"/.codehub/port/{port}")
 
 
 @router.api_route("/w/{identity}/{rest:path}", methods=METHODS)
-async def visit(identity: str, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001
+async def visit(identity: str, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001 - `rest`
     return await _visit(request, context, identity, None, "")
 
 
