@@ -11,7 +11,8 @@ import pytest
 
 from codehub.drivers.process import inside
 from codehub.drivers.process.layout import Layout
-from codehub.drivers.process.scripts import compiled
+from codehub.drivers.process.old_scripts import KEPT_SECONDS, remove_old_scripts
+from codehub.drivers.process.scripts import Scripts, compiled
 from tests.drivers_process.world import World
 
 OURS = Path(inside.__file__).parent
@@ -69,3 +70,72 @@ async def test_a_workspace_is_shown_the_copy(world: World) -> None:
     assert "tiny." in workspace.run("ls /opt/codehub/__pycache__")
     assert "Read-only" in workspace.run("touch /opt/codehub/__pycache__/tiny 2>&1")
     await world.driver.instances.remove(workspace.id)
+
+
+def _older(layout: Layout, folder: Path, text: str = "print('older')\n") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "hello.py").write_text(text)
+    return compiled(folder, layout)
+
+
+def _days_pass(layout: Layout) -> None:
+    for since in layout.scripts.glob("*.unused"):
+        os.utime(since, (since.stat().st_atime, since.stat().st_mtime - KEPT_SECONDS - 1))
+
+
+def test_a_copy_goes_days_after_it_was_first_seen_without_use(layout: Layout, tmp_path: Path) -> None:
+    """Not at once: a coordinator of a version that says nothing may run beside us, whatever the age of its copy."""
+    ours, older = compiled(OURS, layout), _older(layout, tmp_path)
+    os.utime(older, (0, 0))
+    remove_old_scripts(layout, ours)
+    remove_old_scripts(layout, ours)
+    assert older.exists()
+    _days_pass(layout)
+    remove_old_scripts(layout, ours)
+    assert [path.name for path in layout.scripts.iterdir()] == [ours.name]
+    assert not list(layout.trash.iterdir())
+
+
+def test_a_copy_stays_while_a_driver_is_open_that_uses_it(layout: Layout, tmp_path: Path) -> None:
+    ours, older = compiled(OURS, layout), _older(layout, tmp_path)
+    held = Scripts(tmp_path, layout)
+    assert held.path == older
+    for _ in range(2):
+        remove_old_scripts(layout, ours)
+        _days_pass(layout)
+    assert older.exists()
+    held.close()
+    remove_old_scripts(layout, ours)
+    assert not older.exists()
+
+
+def test_who_is_back_before_it_goes_is_not_counted_from_the_first_time(layout: Layout, tmp_path: Path) -> None:
+    """As after going back one version: then ours is the one that was seen without use."""
+    ours, older = compiled(OURS, layout), _older(layout, tmp_path)
+    remove_old_scripts(layout, ours)
+    remove_old_scripts(layout, older)
+    _days_pass(layout)
+    remove_old_scripts(layout, ours)
+    assert older.exists()
+
+
+async def test_a_copy_stays_while_a_workspace_shows_it(world: World, tmp_path: Path) -> None:
+    """Also if no driver says that it uses it."""
+    workspace = await world.start()
+    layout = Layout(world.root)
+    (used,) = (path for path in layout.scripts.iterdir() if path.is_dir())
+    ours = _older(layout, tmp_path)
+
+    def days_pass_without_a_driver() -> None:
+        world.driver.close()
+        for _ in range(3):
+            remove_old_scripts(layout, ours)
+            _days_pass(layout)
+        world.driver = world.open()
+
+    days_pass_without_a_driver()
+    assert "tiny.py" in workspace.run("ls /opt/codehub")
+    made = used.stat().st_ino
+    await world.driver.instances.remove(workspace.id)
+    days_pass_without_a_driver()
+    assert used.stat().st_ino != made  # it was made anew

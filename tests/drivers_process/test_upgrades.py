@@ -20,10 +20,10 @@ from codehub.drivers.process import Options, inside, launch, network
 from codehub.drivers.process.identity import proc
 from codehub.drivers.process.launcher import NO_MARK, Launcher
 from codehub.drivers.process.layout import Layout, new_token
+from codehub.drivers.process.looks import MARK
 from codehub.drivers.process.machine import Launch, Machine
 from codehub.drivers.process.records import Record
 from codehub.drivers.process.sandbox import View
-from codehub.drivers.process.tree import MARK
 from codehub.errors import ActionFailed
 from tests.support import eventually, short_folder
 

@@ -16,6 +16,7 @@ from codehub.drivers.process.instances import Instances, remove_unnamed_sockets
 from codehub.drivers.process.jobs import Jobs, Urls
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.machine import Machine, Options
+from codehub.drivers.process.old_scripts import remove_old_scripts
 from codehub.drivers.process.threads import Threads
 from codehub.drivers.process.volumes import Volumes
 from codehub.errors import Unreachable
@@ -44,7 +45,7 @@ class ProcessDriver:
         layout.prepare()
         machine = Machine(options, layout)
         machine.find_out()
-        threading.Thread(target=_tidy, args=(layout,), name="tidy", daemon=True).start()
+        threading.Thread(target=_tidy, args=(layout, machine.scripts), name="tidy", daemon=True).start()
         return cls(machine, allowed, ides, urls)
 
     @property
@@ -61,8 +62,10 @@ class ProcessDriver:
         self._machine.close()
 
 
-def _tidy(layout: Layout) -> None:
+def _tidy(layout: Layout, scripts: Path) -> None:
     """What earlier processes have left behind; nobody waits for it, and the next start tries again."""
     layout.empty_trash()
     with suppress(Unreachable):
         remove_unnamed_sockets(layout)
+    with suppress(Unreachable, OSError):
+        remove_old_scripts(layout, scripts)

@@ -16,6 +16,7 @@ from codehub.drivers.base import Resources
 _CONTROLLERS = ("memory", "pids", "cpu")
 _PERIOD_MICROSECONDS = 100_000
 _TRIES = 5
+_END_SECONDS = 0.5
 _REMOVE_SECONDS = 1.0
 _POLL_SECONDS = 0.005
 
@@ -64,9 +65,17 @@ class Cgroups:
         return group / "cgroup.procs"
 
     def kill(self, name: str) -> None:
-        """SIGKILL for everything in it (kernel 5.14 or newer)."""
-        with suppress(OSError):
-            (self.parent / name / "cgroup.kill").write_text("1")
+        """SIGKILL for everything in it (kernel 5.14 or newer), and a moment for it to end.
+
+        Whoever then looks through all processes for what was not in it finds nothing that is just ending.
+        """
+        try:
+            _write(self.parent / name / "cgroup.kill", "1")
+        except OSError:
+            return
+        until = time.monotonic() + _END_SECONDS
+        while self.members(name) and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
 
     def members(self, name: str) -> list[int]:
         return [int(word) for word in _words(self.parent / name / "cgroup.procs")]

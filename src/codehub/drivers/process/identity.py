@@ -75,23 +75,20 @@ def everything() -> Iterator[Proc]:
             yield found
 
 
-def has_mark(pid: int, mark: str) -> bool:
-    """Whether the process was started with this `NAME=value` in its environment; False if it cannot be known."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - a Path would cost more again
-            return mark.encode() in file.readall().split(b"\0")
-    except OSError:
-        return False
+def is_there(found: Proc) -> bool:
+    """Whether exactly this process has not ended yet."""
+    again = proc(found.pid)
+    return again is not None and again.started == found.started and not again.is_zombie
 
 
-def has_user(pid: int, user: int) -> bool:
-    """Whether any of its four user ids is this one. (The owner of /proc/PID can be changed by the process itself.)"""
+def users_of(pid: int) -> frozenset[int]:
+    """Its four user ids. (The owner of /proc/PID can be changed by the process itself.)"""
     try:
         status = (_PROC / str(pid) / "status").read_text(errors="replace")
     except OSError:
-        return False
+        return frozenset()
     line = next((line for line in status.splitlines() if line.startswith("Uid:")), "")
-    return str(user) in line.split()[1:]
+    return frozenset(map(int, line.split()[1:]))
 
 
 def kill(found: Proc) -> None:

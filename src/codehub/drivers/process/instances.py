@@ -16,6 +16,7 @@ from codehub.drivers.ide import AllowList
 from codehub.drivers.process import network
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.layout import Layout, is_token, new_token, parse_id, remove_tree, write_json
+from codehub.drivers.process.looks import looks
 from codehub.drivers.process.machine import INSIDE, Launch, Machine
 from codehub.drivers.process.notes import READY, RECORD, Notes, note_ready
 from codehub.drivers.process.programs import Program, program_of
@@ -258,8 +259,10 @@ def remove_unnamed_sockets(layout: Layout) -> None:
     found = [name for name in layout.list(layout.sockets) if is_token(name)]
     records = [Record.read(layout.instances / name, RECORD) for name in layout.list(layout.instances)] if found else []
     named = {record.mark for record in records if record is not None}
-    for name in found:
-        if name not in named and not Tree(mark=name, main=None, first=None).members():
+    unnamed = [name for name in found if name not in named]
+    look = looks.fresh() if unnamed else None
+    for name in unnamed:
+        if not Tree(mark=name, main=None, first=None).members(look):
             remove_tree(layout.sockets_of(name))
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from codehub.drivers.process import launch
 from codehub.drivers.process.layout import TOKEN_LENGTH
-from codehub.drivers.process.tree import MARK
+from codehub.drivers.process.looks import MARK
 from codehub.errors import ActionFailed
 
 _LAUNCH_SECONDS = 30.0

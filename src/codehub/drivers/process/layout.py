@@ -4,7 +4,7 @@
     instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
     jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
     sockets/TOKEN/                      what one instance listens on (ide, ports, out); no token is used twice
-    scripts/DIGEST/                     what we run inside sandboxes, compiled (scripts.py)
+    scripts/DIGEST/                     what we run inside sandboxes, compiled (scripts.py, old_scripts.py)
     trash/                              renamed here first, removed after (trash.py); what is here counts for nothing
     locks/                              held for the moment of a change, so that two processes never do the same
 

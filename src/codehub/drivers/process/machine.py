@@ -17,10 +17,10 @@ from codehub.drivers.process import inside, launch
 from codehub.drivers.process.cgroups import Cgroups
 from codehub.drivers.process.launcher import Launcher
 from codehub.drivers.process.layout import Layout, new_token, remove_tree, write_durably
+from codehub.drivers.process.looks import MARK
 from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
-from codehub.drivers.process.scripts import compiled
+from codehub.drivers.process.scripts import Scripts
 from codehub.drivers.process.trash import Trash
-from codehub.drivers.process.tree import MARK
 from codehub.errors import ActionFailed, StartError
 
 INSIDE = "/opt/codehub"
@@ -83,7 +83,7 @@ class Machine:
         self.is_root = os.geteuid() == 0
         self.users = options.users if self.is_root else None
         self.etc = {name: layout.root / "etc" / name for name in ETC_FILES}
-        self.scripts = SCRIPTS
+        self._scripts: Scripts | None = None
         self.bwrap: str | None = None
         self.no_sandbox = "it is switched off"
         self.cgroups: Cgroups | None = None
@@ -102,7 +102,7 @@ class Machine:
         if self.options.sandbox == "auto":
             self._check_not_weaker()
         if self.bwrap is not None:
-            self.scripts = compiled(SCRIPTS, self.layout)
+            self._scripts = Scripts(SCRIPTS, self.layout)
 
     def _check_not_weaker(self) -> None:
         """Once there was a sandbox, going without is a person's decision, not an accident's."""
@@ -123,6 +123,11 @@ class Machine:
         for name, text in ETC_FILES.items():
             if not self.etc[name].exists() or self.etc[name].read_text() != text:
                 write_durably(self.etc[name], text, 0o644)
+
+    @property
+    def scripts(self) -> Path:
+        """What we run inside sandboxes."""
+        return self._scripts.path if self._scripts is not None else SCRIPTS
 
     @property
     def python(self) -> Path:
@@ -211,6 +216,8 @@ class Machine:
         """What runs goes on running."""
         self.trash.close()
         self._launcher.close()
+        if self._scripts is not None:
+            self._scripts.close()
 
     def _plan(self, what: Launch, procs: Path | None) -> dict[str, object]:
         info = _FIRST_FREE + len(what.listen) + len(what.open) if self.bwrap and not what.doze else None

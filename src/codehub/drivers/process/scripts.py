@@ -3,8 +3,10 @@
 Compiling them took a tenth of the start of a tiny workspace, each time: where CodeHub is installed nobody may have
 compiled them (PYTHONDONTWRITEBYTECODE, a folder that cannot be written), and a sandbox can keep nothing. A copy is
 never changed: another version of them, or of Python, has another name. So a workspace keeps those that it began with.
+Those that nobody needs any more are removed (old_scripts.py); whoever may start something with one holds a lock on it.
 """
 
+import fcntl
 import hashlib
 import os
 import py_compile
@@ -14,6 +16,35 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 from codehub.drivers.process.layout import Layout, remove_tree, sync_folder
+
+_TRIES = 5
+
+
+class Scripts:
+    """Where they are, and there to stay until `close` or our end."""
+
+    def __init__(self, scripts: Path, layout: Layout) -> None:
+        self._lock: int | None = None
+        for _ in range(_TRIES):  # it may just be being removed
+            self.path = compiled(scripts, layout)
+            if self.path == scripts or self._is_held():
+                return
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _is_held(self) -> bool:
+        try:
+            self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            if os.fstat(self._lock).st_ino == self.path.stat().st_ino:
+                return True
+        except OSError:  # it was renamed away; or it cannot be locked here, and then nobody removes it
+            pass
+        self.close()
+        return False
 
 
 def compiled(scripts: Path, layout: Layout) -> Path:

@@ -7,15 +7,16 @@ daemons that left their session and their parent.
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from codehub.drivers.process import identity
 from codehub.drivers.process.identity import Identity, Proc
+from codehub.drivers.process.looks import Look, looks, marks_of
 from codehub.errors import ActionFailed
 
-MARK = "CODEHUB_MARK"
 _KILL_SECONDS = 15.0
+_ENDING_SECONDS = 0.5  # then they are looked for again, with what they may have started meanwhile
 _POLL_SECONDS = 0.005
 
 
@@ -37,12 +38,12 @@ class Tree:
         """Whether anything of it may still change files: more than its program, should that have died first."""
         return self.is_alive() or self._first() is not None
 
-    def members(self) -> list[Proc]:
+    def members(self, look: Look | None = None) -> list[Proc]:
         """Every living process of it."""
-        living = list(identity.everything())
-        ours = {found.pid for found in living if self._belongs(found)}
-        _add_descendants(ours, living)
-        return [found for found in living if found.pid in ours]
+        look = look or looks.fresh()
+        ours = {found.pid for found in look.living if self._belongs(found, look)}
+        _add_descendants(ours, look)
+        return [found for found in look.living if found.pid in ours]
 
     def kill(self, seconds: float = _KILL_SECONDS) -> None:
         """Return when no process of it is left."""
@@ -53,30 +54,34 @@ class Tree:
             if time.monotonic() > until:
                 pids = " ".join(str(found.pid) for found in members)
                 raise ActionFailed(f"Processes do not end although they were killed: {pids}.")
-            time.sleep(_POLL_SECONDS)
+            _wait_for_the_end_of(members)
 
     def _first(self) -> Proc | None:
         found = identity.proc(self.first) if self.first is not None else None
         # Its start is not on record, but its mark is its own.
-        return found if found and not found.is_zombie and identity.has_mark(found.pid, self._mark) else None
+        return found if found and not found.is_zombie and self.mark in marks_of(found.pid) else None
 
-    @property
-    def _mark(self) -> str:
-        return f"{MARK}={self.mark}"
-
-    def _belongs(self, found: Proc) -> bool:
+    def _belongs(self, found: Proc, look: Look) -> bool:
         if self.main is not None and (found.pid, found.started) == (self.main.pid, self.main.started):
             return self.main.boot == identity.boot_id()
-        if identity.has_mark(found.pid, self._mark):
+        marks = look.marks.get(found.pid, frozenset())
+        if self.mark in marks:
             return True
-        if self.user is None or not identity.has_user(found.pid, self.user):
-            return False
-        return not any(identity.has_mark(found.pid, f"{MARK}={mark}") for mark in self.spared)
+        return self.user is not None and self.user in look.users[found.pid] and marks.isdisjoint(self.spared)
 
 
-def _add_descendants(ours: set[int], living: Collection[Proc]) -> None:
-    grown = True
-    while grown:
-        children = {found.pid for found in living if found.parent in ours} - ours
-        grown = bool(children)
-        ours |= children
+def _add_descendants(ours: set[int], look: Look) -> None:
+    todo: Collection[int] = list(ours)
+    while todo:
+        todo = {child for pid in todo for child in look.children.get(pid, ())} - ours
+        ours |= todo
+
+
+def _wait_for_the_end_of(members: Sequence[Proc]) -> None:
+    """Looking at these few costs next to nothing, looking for all of them does not."""
+    until = time.monotonic() + _ENDING_SECONDS
+    while time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        members = [found for found in members if identity.is_there(found)]
+        if not members:
+            return
