@@ -185,7 +185,7 @@ async def test_one_that_is_killed_takes_nothing_with_it(world: World) -> None:
     """The IDE is the workspace: what stands beside it may end, and it goes on."""
     workspace = await world.start()
     assert ports_of(workspace).exists()
-    workspace.run(r"pkill -9 -P $PPID -f '^\S*python\S* -I -S -B \S*/(beside|carry)[.]py'")
+    workspace.run(r"pkill -9 -P $PPID -f '^\S*python\S* -I -S -B \S*/(beside|carry)[.]'")
     eventually(lambda: _is_refused(workspace), "it is dead")
     assert workspace.request("GET", "/")[0] == 200
     assert (await world.driver.instances.look(workspace.id)).endpoint == workspace.endpoint

@@ -298,7 +298,7 @@ def fork():
 real, os.fork = os.fork, fork
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
-FIRST, OF_WHAT_WAITS = 1, 3  # that of the launcher, that of its fork, and the one for the work
+FIRST, OF_WHAT_WAITS = 1, 2  # that of the launcher, which becomes what waits; and the one for the work
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 Whoever asks (launcher.py) holds the other end of standard input, and sends two descriptors each time: where the plans
 of one or more programs are read from, as JSON (a command line and an environment can be read by others; this cannot),
-and where to say what became of them. A fork does the rest. The program is not our child for long: it is forked off once
-more, in a session of its own, writes down who it is before it becomes the program, and takes nothing along but standard
+and where to say what became of them. A fork does the rest: it forks for each program but the last, which it becomes.
+Each has a session of its own, writes down who it is before it becomes the program, and takes nothing along but standard
 input, output, and from descriptor 3 on what the plan names. A plan may say that it dozes: then what was forked off only
 waits, with the program's rights and descriptors, and starts the program when there is work for it (`tend`).
 
@@ -265,6 +265,7 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         os.chdir(plan["folder"])
         os.umask(0o022 if plan["sandboxed"] else 0o077)
         command = plan["command"]
+        os.write(report, DONE)  # that is all who reads it hears if exec ends us here
         if plan["doze"]:
             os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
             tend(command, plan["environment"])
@@ -296,8 +297,8 @@ def understood(content: object) -> list[dict[str, Any]]:
     return content
 
 
-def start(plan: dict[str, Any]) -> bytes:
-    """What became of it: DONE, or why it did not begin or (if the plan waits for its end) did not end well."""
+def opened(plan: dict[str, Any]) -> list[int]:
+    """The descriptors of its program, in their order."""
     os.umask(0o077)
     output = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     wanted = [written(plan["input"]), output, output]
@@ -305,21 +306,29 @@ def start(plan: dict[str, Any]) -> bytes:
     wanted += [os.open(path, os.O_RDONLY) for path in plan["open"]]
     if plan["info"] is not None:  # after all the others: bubblewrap is told its number
         wanted.append(os.open(plan["info"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    return wanted
+
+
+def start(plan: dict[str, Any]) -> bytes:
+    """What became of it: DONE, or why it did not begin or (if the plan waits for its end) did not end well."""
+    wanted = opened(plan)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         become(plan, wanted, writing)
     os.close(writing)
-    trouble = os.read(reading, 4096)  # ends when the program has begun
-    if trouble:
-        return trouble
+    said = b""
+    while more := os.read(reading, 4096):  # ends when the program has begun
+        said += more
+    if said != DONE:
+        return said.removeprefix(DONE) or b"it was killed"
     if plan["wait"] and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0:
         return b"it ended with an error"
     return DONE
 
 
 def answer(plans: int, report: int) -> NoReturn:
-    """In a process of its own, whose end closes all that it opened. The first plan that fails is the last one."""
+    """In a process of its own. The first plan that fails is the last one; else we become the last one's program."""
     said = DONE
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -328,6 +337,8 @@ def answer(plans: int, report: int) -> NoReturn:
         with open(plans, "rb") as file:
             content = understood(json.load(file))
         for plan in content:
+            if plan is content[-1] and not plan["wait"]:
+                become(plan, opened(plan), report)
             said = start(plan)
             if said != DONE:
                 break

@@ -51,7 +51,7 @@ class Launcher:
             os.close(writing)
         said = _read(reading)
         if said != launch.DONE:
-            words = said.decode(errors="replace").strip() or "what should start it ended"
+            words = said.removeprefix(launch.DONE).decode(errors="replace").strip() or "what should start it ended"
             raise ActionFailed(f"A process cannot be started: {words}.")
 
     def close(self) -> None:

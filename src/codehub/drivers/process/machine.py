@@ -129,6 +129,10 @@ class Machine:
         """What we run inside sandboxes."""
         return self._scripts.path if self._scripts is not None else SCRIPTS
 
+    def runnable(self, script: str) -> str:
+        """What of them to run as a main program."""
+        return self._scripts.runnable(script) if self._scripts is not None else script
+
     @property
     def python(self) -> Path:
         """One that the workspace's user can run; without a sandbox ours may lie where only root gets."""

@@ -71,7 +71,7 @@ def command(machine: Machine) -> list[str]:
 
 def script(machine: Machine, name: str) -> list[str]:
     """One of ours: without the machine's own packages (-S), which would be looked through at each start."""
-    return [*_python(machine), f"{INSIDE}/{name}"]
+    return [*_python(machine), f"{INSIDE}/{machine.runnable(name)}"]
 
 
 def _python(machine: Machine) -> list[str]:

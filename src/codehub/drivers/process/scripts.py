@@ -27,8 +27,13 @@ class Scripts:
         self._lock: int | None = None
         for _ in range(_TRIES):  # it may just be being removed
             self.path = compiled(scripts, layout)
-            if self.path == scripts or self._is_held():
+            self._is_copy = self.path != scripts
+            if not self._is_copy or self._is_held():
                 return
+
+    def runnable(self, name: str) -> str:
+        """What of them to run as a main program, whose source Python would compile each time."""
+        return cache_from_source(name) if self._is_copy else name
 
     def close(self) -> None:
         if self._lock is not None:

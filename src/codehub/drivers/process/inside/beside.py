@@ -20,7 +20,8 @@ import select
 import sys
 from _frozen_importlib_external import SourceFileLoader  # what importlib.machinery shows, which would be dear
 
-_CARRY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "carry.py")  # noqa: PTH100, PTH118, PTH120
+_HERE = os.path.dirname(os.path.abspath(__file__)).removesuffix("/__pycache__")  # noqa: PTH100, PTH120
+_CARRY = f"{_HERE}/carry.py"
 _BACKLOG = 128
 _NONE = "-"
 _BARE = ("-I", "-S", "-B")
