@@ -26,6 +26,8 @@ export UV_PYTHON_DOWNLOADS = never
 # … and trust what the machine trusts: a company's own certificate authority, for example.
 export UV_SYSTEM_CERTS = true
 export VIRTUAL_ENV = $(CURDIR)/.venv
+# Tests start hundreds of programs: what Python has compiled is kept, whatever this shell says.
+export PYTHONDONTWRITEBYTECODE =
 
 # What Vite builds; Node comes with the locked packages.
 BUILT := src/codehub/web/dashboard/built/index.html
@@ -71,8 +73,8 @@ $(BUILT): frontend/node_modules/.ready frontend/index.html frontend/vite.config.
 up: setup dashboard
 	@exec $(BIN)/codehub up $(ARGS)
 
-# Two workers, because half of the tests wait and the other half count; WORKERS=0 for one process and its debugger.
-WORKERS ?= 2
+# More workers than two processors, because most of the time tests wait; WORKERS=0 for one process and its debugger.
+WORKERS ?= 4
 # Hundreds of these tests kill real servers on a machine whose other load nobody controls. What fails of all of them is
 # run once more, alone, and both results are shown: a test that is wrong fails again. 1 is "tests failed": anything else,
 # such as tests that were not found, is not to be repaired by running fewer. What could run before must, now.

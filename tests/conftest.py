@@ -19,7 +19,7 @@ from codehub.db import migrate
 from codehub.db.pool import Connection, Pool, Role, open_pool
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.signals.connect import Redis, open_redis
-from tests.support import Databases, short_folder
+from tests.support import Databases, remove_folders, short_folder
 
 # The ordinary run is the same every time, so a failure is a change's fault; EXAMPLES=100000 searches new ground.
 _searching = "EXAMPLES" in os.environ
@@ -37,15 +37,18 @@ hypothesis.settings.load_profile("codehub")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# These use the machine itself (containers, user ids, processes that are killed) and take turns in one worker, so that
-# none meets another; all other tests run beside them, a folder in one worker. Both take about as long.
-_ONE_WORKER = (
-    "contract",
+# A folder's tests take turns in one worker and share its servers. Whatever uses the machine itself (containers, user
+# ids, processes that are killed) does so under names and user ids of its own: another folder, or another run of the
+# tests, may be at work beside it. Those that take longest begin, so that all workers end at about the same time.
+_LONGEST = (
+    "cli",
+    "browser",
     "crash",
+    "upgrade",
     "drivers_docker",
     "drivers_process",
-    "embedded",
-    "cli",
+    "contract",
+    "accounts",
     "storage_job",
 )
 
@@ -54,12 +57,28 @@ class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]
     """Marks of groups would do, but xdist reads them in a way that this pytest does not know any more."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = Path(nodeid.partition("::")[0]).relative_to("tests").parts[0]
-        return "machine" if folder in _ONE_WORKER else folder
+        return _folder(nodeid)
+
+
+def _folder(nodeid: str) -> str:
+    return Path(nodeid.partition("::")[0]).relative_to("tests").parts[0]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    return _ByFolder(config, log) if config.getvalue("dist") == "loadscope" else None
+    if config.getvalue("dist") != "loadscope":
+        return None
+    config.option.loadscopereorder = False  # by the number of tests, where ours are in order already
+    return _ByFolder(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        order = {folder: place for place, folder in enumerate(_LONGEST)}
+        items.sort(key=lambda item: order.get(_folder(item.nodeid), len(order)))
+
+
+def pytest_sessionfinish() -> None:
+    remove_folders()
 
 
 @dataclass(frozen=True)

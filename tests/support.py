@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -21,12 +22,35 @@ from psycopg.sql import SQL, Identifier
 
 from codehub.together import ended
 
+# Known to its workers, and to programs that they start.
+_RUN = int(os.environ.setdefault("CODEHUB_TEST_RUN", str(os.getpid())))
+_FIRST_USER, _USERS_EACH, _MOST_WORKERS = 1_900_100_000, 256, 16
+
+_folders: list[Path] = []
+
 
 def short_folder() -> Path:
     """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
     folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
+    _folders.append(folder)
     folder.chmod(0o755)
     return folder
+
+
+def remove_folders() -> None:
+    """At the end of a run: those that a test has not removed."""
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def workspace_users() -> range:
+    """User ids for workspaces that no other worker has, nor another run of the tests at the same time.
+
+    Without a sandbox a workspace's processes are found, and killed, by them.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = _FIRST_USER + (_RUN % 10_000 * _MOST_WORKERS + worker % _MOST_WORKERS) * _USERS_EACH
+    return range(first, first + _USERS_EACH)
 
 
 def missing(what: str) -> NoReturn:

@@ -14,7 +14,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from codehub.config import setting_names
-from tests.support import eventually
+from tests.support import eventually, workspace_users
 
 STARTED = re.compile(r"URL +(http://\S+)")
 
@@ -30,6 +30,11 @@ def environment(**given: str) -> dict[str, str]:
     return {**kept, **given}
 
 
+def _users() -> dict[str, str]:
+    users = workspace_users()
+    return {"PROCESS_USERS": f"{users.start}-{users.stop - 1}"}
+
+
 class Codehub:
     """A running `codehub up`; what it prints goes to a file, as a pipe that nobody reads would stop it."""
 
@@ -37,7 +42,7 @@ class Codehub:
         self.data = data
         self.output = output
         # The tiny workspace: what people get would be downloaded first.
-        given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", **settings}
+        given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", **_users(), **settings}
         with output.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "codehub", "up"],

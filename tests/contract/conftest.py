@@ -1,4 +1,7 @@
-"""The stores and backends that the contract suites run against. One that this machine lacks is skipped loudly."""
+"""The stores and backends that the contract suites run against. One that this machine lacks is skipped loudly.
+
+None outlives this folder's tests: an S3 server that was used as they do keeps a processor busy.
+"""
 
 import importlib
 import importlib.util
@@ -27,14 +30,14 @@ STORES = {"memory": ("memory",), "k8s": ("s3",)}
 PAIRS = [f"{name}-{store}" for name in BACKENDS for store in STORES.get(name, ("folder", "s3"))]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def s3_server() -> Iterator[S3Server]:
     """One server for all; a test that stops it must leave it running."""
     with _s3_server("127.0.0.1") as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def far_s3_server() -> Iterator[S3Server]:
     """One that is not on the loopback: containers reach it over their bridge, through the firewall."""
     with machine_address() as address, _s3_server(address) as server:
@@ -85,7 +88,7 @@ class Harnesses:
         return store
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def harnesses(request: pytest.FixtureRequest) -> AsyncIterator[Harnesses]:
     folder = short_folder()
     try:

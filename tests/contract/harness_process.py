@@ -18,7 +18,7 @@ from codehub.model.names import parse_archive_key
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
 from tests.drivers_process.processes import living_of, record_of
-from tests.support import eventually, missing
+from tests.support import eventually, missing, workspace_users
 
 ALLOWED = AllowList.of(["test", "jupyterlab"])
 
@@ -31,7 +31,7 @@ class ProcessHarness:
     def __init__(self, folder: Path, store: ArchiveStore, silent_port: int) -> None:
         self.root = folder / "w"
         self.ides = folder / "ide"
-        self.options = Options(root=self.root)
+        self.options = Options(root=self.root, users=workspace_users())
         self.store = store
         self.archives: Archives = store
         self.silent_port = silent_port

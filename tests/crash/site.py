@@ -23,6 +23,7 @@ from codehub.model.workspace import ArchiveKey, InstanceBackend, StorageBackend,
 from tests.contract.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.crash.writes import keep_account
 from tests.db.support import add_user
+from tests.drivers_process.processes import remove_groups
 from tests.embedded.support import processes_at
 from tests.lab.docker import Lab, new_installation
 
@@ -89,6 +90,7 @@ class Processes:
             with suppress(OSError):
                 if entry.stat().st_uid in self.users:
                     os.kill(int(entry.name), signal.SIGKILL)
+        remove_groups(Layout(self.data_dir / "workspaces"))
 
 
 @dataclass

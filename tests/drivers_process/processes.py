@@ -5,6 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from codehub.drivers.process.cgroups import Cgroups
+from codehub.drivers.process.layout import Layout
+from codehub.errors import Unreachable
 from tests.support import eventually
 
 
@@ -56,6 +59,18 @@ def living_with(user: int) -> set[int]:
             lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
             found |= {pid for line in lines if line.startswith("Uid:") and line.split()[1] == str(user)}
     return found
+
+
+def remove_groups(layout: Layout) -> None:
+    """The cgroups of an installation whose processes were killed; its driver would have, had it stopped them."""
+    try:
+        groups = Cgroups.find(layout.installation())
+    except Unreachable:  # no driver was ever opened here
+        return
+    if groups is not None:
+        for group in groups.parent.glob("*/"):
+            groups.kill(group.name)
+            groups.remove(group.name)
 
 
 def _parents() -> list[tuple[int, int]]:

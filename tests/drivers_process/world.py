@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +13,7 @@ from codehub.drivers.ide import AllowList
 from codehub.drivers.process import Options, ProcessDriver
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, VolumeRef, WorkspaceId
 from tests.drivers_process.processes import Launched, living_of, record_of
+from tests.support import workspace_users
 
 ALLOWED = AllowList.of(["test", "jupyterlab"])
 
@@ -78,7 +79,7 @@ class Workspace:
 
 class World:
     def __init__(self, options: Options) -> None:
-        self.options = options
+        self.options = replace(options, users=workspace_users())
         self.allowed = ALLOWED
         self.root = options.root
         self.ides = options.root.parent / "ide"
