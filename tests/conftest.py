@@ -19,7 +19,7 @@ from codehub.db import migrate
 from codehub.db.pool import Connection, Pool, Role, open_pool
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.signals.connect import Redis, open_redis
-from tests.support import Databases, remove_folders, short_folder
+from tests.support import Databases, folder_in_memory, remove_folders
 
 # The ordinary run is the same every time, so a failure is a change's fault; EXAMPLES=100000 searches new ground.
 _searching = "EXAMPLES" in os.environ
@@ -93,7 +93,7 @@ class ServerUrls:
 async def server_urls() -> AsyncIterator[ServerUrls]:
     """PostgreSQL and Valkey for all tests that do not stop them: external ones when named, else our own."""
     database, redis = os.environ.get("CODEHUB_TEST_DATABASE_URL"), os.environ.get("CODEHUB_TEST_REDIS_URL")
-    folder = short_folder()
+    folder = folder_in_memory()
     with DataDir.open(folder / "d") as data:
         embedded = EmbeddedServers(data, durable=False, postgres=database is None, valkey=redis is None)
         async with embedded.running() as servers:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -27,11 +27,28 @@ _RUN = int(os.environ.setdefault("CODEHUB_TEST_RUN", str(os.getpid())))
 _FIRST_USER, _USERS_EACH, _MOST_WORKERS = 1_900_100_000, 256, 16
 
 _folders: list[Path] = []
+_MEMORY, _ROOM_BYTES = "/dev/shm", 4 << 30
 
 
 def short_folder() -> Path:
     """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
-    folder = Path(tempfile.mkdtemp(prefix="ch-", dir="/tmp"))
+    return _new_folder("/tmp")
+
+
+def folder_in_memory() -> Path:
+    """The same for servers that nobody cuts the power of: a database is made there in a quarter of the time.
+
+    An ordinary one where programs may not be in memory, or where there is little of it.
+    """
+    with suppress(OSError):
+        memory = os.statvfs(_MEMORY)
+        if not memory.f_flag & os.ST_NOEXEC and memory.f_bavail * memory.f_frsize > _ROOM_BYTES:
+            return _new_folder(_MEMORY)
+    return short_folder()
+
+
+def _new_folder(where: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="ch-", dir=where))
     _folders.append(folder)
     folder.chmod(0o755)
     return folder

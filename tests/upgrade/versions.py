@@ -37,7 +37,7 @@ def upgrade() -> None:
 def next_version(folder: Path, *, contracts: bool = False) -> Version:
     """This tree with a migration more, which expands the schema; `contracts`: and then with one that contracts it."""
     source = folder / "next"
-    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("*.egg-info"))  # with what is compiled already
     versions = source / "codehub" / "db" / "migrations" / "versions"
     newest = migrate.newest_version()
     first = _add(versions, newest, _EXPANDS, "")
