@@ -25,9 +25,8 @@ from uv import find_uv_bin
 from bench.caller import Caller
 from bench.measured import descendants
 from codehub.drivers.process.inside import tiny
-from tests.cli.codehub import free_port
 from tests.lab.places import lab_folder
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 LOCKED = Path(__file__).with_name("jupyterhub.txt")
 PROXY = "configurable-http-proxy@5.3.0"

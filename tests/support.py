@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import secrets
 import shutil
+import socket
 import tempfile
 import threading
 import time
@@ -26,6 +28,8 @@ from codehub.together import ended
 _RUN = int(os.environ.setdefault("CODEHUB_TEST_RUN", str(os.getpid())))
 _FIRST_USER, _USERS_EACH, _MOST_WORKERS = 1_900_100_000, 256, 16
 
+_PORTS = range(10_000, 20_000)
+_lent: set[int] = set()
 _folders: list[Path] = []
 _MEMORY, _ROOM_BYTES = "/dev/shm", 4 << 30
 
@@ -58,6 +62,22 @@ def remove_folders() -> None:
     """At the end of a run: those that a test has not removed."""
     for folder in _folders:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port(beside: int = 0) -> int:
+    """A port that is free on every address of this machine, and so is the one this much higher.
+
+    It stays so until it is used: the system gives none of these to programs that ask for any port.
+    """
+    while True:
+        port = _PORTS[secrets.randbelow(len(_PORTS))]
+        with socket.socket() as low, socket.socket() as high, suppress(OSError):
+            low.bind(("0.0.0.0", port))
+            if beside:
+                high.bind(("0.0.0.0", port + beside))
+            if port not in _lent:
+                _lent.add(port)
+                return port
 
 
 def workspace_users() -> range:

@@ -24,7 +24,7 @@ from codehub.web.context import Context
 from codehub.web.cookies import DEVICE
 from tests.accounts.conftest import BASE_URL
 from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
-from tests.cli.codehub import free_port
+from tests.support import free_port
 
 PASSWORD = "correct horse battery"
 

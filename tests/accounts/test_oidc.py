@@ -21,8 +21,7 @@ from codehub.web.context import Context
 from tests.accounts.conftest import BASE_URL
 from tests.accounts.hostile_provider import CLIENT, SECRET
 from tests.accounts.people import add_person, set_password, some_password
-from tests.cli.codehub import free_port
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 START = "/api/v1/login/oidc"
 ADMIN = {"OIDC_ADMIN_CLAIM": "groups", "OIDC_ADMIN_VALUE": "administrators"}

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,12 +16,6 @@ from codehub.config import setting_names
 from tests.support import eventually, workspace_users
 
 STARTED = re.compile(r"URL +(http://\S+)")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment(**given: str) -> dict[str, str]:

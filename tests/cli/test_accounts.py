@@ -12,9 +12,8 @@ import pytest
 from codehub.cli import credentials
 from codehub.db.pool import connection
 from tests.accounts.people import add_person
-from tests.cli.codehub import free_port
 from tests.cli.site import PASSWORD, Shell, Site, running_site
-from tests.support import Databases
+from tests.support import Databases, free_port
 
 
 @pytest.fixture(scope="module")

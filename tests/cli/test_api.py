@@ -16,8 +16,8 @@ import pytest
 from codehub.cli.coordinator import health_listener
 from codehub.client import ApiError, Client
 from codehub.config import Settings
-from tests.cli.codehub import environment, failing, free_port
-from tests.support import eventually
+from tests.cli.codehub import environment, failing
+from tests.support import eventually, free_port
 
 PASSWORD = re.compile(r"Log in as +admin\n +Password +(\S+)")
 URL = re.compile(r"running at (http://\S+)/\.")

@@ -26,7 +26,7 @@ from codehub.services.doctor import standing as doctor_standing
 from codehub.services.doctor.finding import Finding, State
 from codehub.web.proxy.ports import Route
 from codehub.web.proxy.tls import Certificate
-from tests.cli.codehub import environment, free_port, running
+from tests.cli.codehub import environment, running
 from tests.cli.site import Done, Shell
 from tests.conftest import ServerUrls
 from tests.db.support import add_workspace
@@ -35,7 +35,7 @@ from tests.lab.saying import babbling, saying
 from tests.lab.wire import wire_to_database
 from tests.proxy.test_tls import make as make_certificate
 from tests.proxy.world import QUICK, WORKSPACE, Peer, PlainGate, ok, proxy, upstream
-from tests.support import short_folder
+from tests.support import free_port, short_folder
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from typing import Any
 import httpx
 
 from tests.compose import file
-from tests.contract.s3 import free_port
 from tests.lab.docker import SCRIPT, Lab, new_installation
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 COMMAND_SECONDS = 300
 BACK_SECONDS = 120.0

@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,15 +24,13 @@ import httpx
 from codehub.drivers.archives import JobUrls, S3Options
 from codehub.embedded import guard
 from codehub.model.workspace import ArchiveKey
-from tests.support import eventually, missing
+from tests.support import eventually, free_port, missing
 
 ACCESS_KEY = "codehub-test"
 SECRET_KEY = "not-a-secret-of-anyone"
 REGION = "us-east-1"
 MEMORY = "256MiB"  # unlimited, its peak is over a gigabyte
 GRPC = 10000  # each of its servers also takes the port this much higher
-
-_lent: set[int] = set()
 
 
 def silent_urls(key: ArchiveKey, endpoint: str) -> JobUrls:
@@ -48,22 +45,6 @@ def silent_urls(key: ArchiveKey, endpoint: str) -> JobUrls:
         "retry_seconds": 600,
     }
     return JobUrls(f"s3://bucket/{key}", f"s3://bucket/{key}.meta", options)
-
-
-def free_port() -> int:
-    """A port that is free on every address of this machine, and whose gRPC sibling is free too."""
-    while True:
-        with socket.socket() as low, socket.socket() as high:
-            low.bind(("0.0.0.0", 0))
-            port = int(low.getsockname()[1])
-            if port in _lent or port + GRPC > 65535:
-                continue
-            try:
-                high.bind(("0.0.0.0", port + GRPC))
-            except OSError:
-                continue
-        _lent.add(port)
-        return port
 
 
 @contextmanager
@@ -90,7 +71,7 @@ class S3Server:
         self.address = address
         self.folder = folder
         self._binary = binary
-        self._ports = {name: free_port() for name in ("s3", "master", "volume", "filer", "admin")}
+        self._ports = {name: free_port(GRPC) for name in ("s3", "master", "volume", "filer", "admin")}
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir()
         credentials = [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}]
@@ -171,10 +152,19 @@ class S3Server:
     def frozen(self) -> Iterator[None]:
         """It accepts connections and answers nothing meanwhile."""
         os.killpg(self.pid, signal.SIGSTOP)
+        eventually(self._is_frozen, "it has stopped, on a busy machine a moment after it was told to")
         try:
             yield
         finally:
             os.killpg(self.pid, signal.SIGCONT)
+
+    def _is_frozen(self) -> bool:
+        for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+            with suppress(OSError):
+                state, _, group = task.read_text().rpartition(")")[2].split()[:3]
+                if int(group) == self.pid and state not in "TZX":
+                    return False
+        return True
 
     @contextmanager
     def down(self) -> Iterator[None]:

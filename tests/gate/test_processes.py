@@ -18,10 +18,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codehub.web.health import FRESH_SECONDS
-from tests.cli.codehub import environment, free_port
+from tests.cli.codehub import environment
 from tests.proxy.test_tls import make
 from tests.proxy.world import echo_heads, upstream
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 ANSWERED = re.compile(r'^codehub_proxy_answers_total\{by="api",status="2xx"\} ([0-9.]+)$', re.MULTILINE)
 

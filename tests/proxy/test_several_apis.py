@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.ports import Decision, Request, Route
-from tests.cli.codehub import free_port
 from tests.proxy.world import Handler, Peer, PlainGate, Proxy, Upstream, proxy, upstream
+from tests.support import free_port
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"

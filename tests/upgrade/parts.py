@@ -14,9 +14,9 @@ from pathlib import Path
 import psycopg
 
 from codehub.client import Client
-from tests.cli.codehub import environment, free_port
+from tests.cli.codehub import environment
 from tests.crash.site import IMAGE, Processes
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 PASSWORD = "correct horse battery"
 STARTED = re.compile(r"is running")

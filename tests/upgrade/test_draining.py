@@ -17,8 +17,7 @@ from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
 from codehub.together import AGAIN_SECONDS
-from tests.cli.codehub import free_port
-from tests.support import eventually
+from tests.support import eventually, free_port
 from tests.upgrade.parts import PASSWORD, TODAY, Installation, Part
 
 LONG = "60"  # longer than any of these tests: what waits for it has not ended by itself

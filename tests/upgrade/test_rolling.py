@@ -13,8 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from codehub.client import ApiError, Client
-from tests.cli.codehub import free_port
-from tests.support import again_and_again, eventually
+from tests.support import again_and_again, eventually, free_port
 from tests.upgrade.balancer import Balancer, Target, balancing
 from tests.upgrade.parts import TODAY, Installation, Part, Version, installation
 from tests.upgrade.versions import next_version
