@@ -140,7 +140,7 @@ def local_findings(found: "list[Finding]") -> None:
     found.append(machine.port(settings.server.host, settings.server.port, running=running, is_apart=is_apart))
     asyncio.run(_dependencies(settings, path, found, running=running))
     found += public.look(settings.accounts.public_url, settings.accounts.workspace_host)
-    found += remote.server(running.rstrip("/")) if running else []
+    found += remote.server(running.rstrip("/"), is_here=True) if running else []
 
 
 async def _dependencies(settings: "Settings", path: "Path", found: "list[Finding]", *, running: str | None) -> None:
