@@ -31,28 +31,32 @@ _FIRST_USER, _USERS_EACH, _MOST_WORKERS = 1_900_100_000, 256, 16
 _PORTS = range(10_000, 20_000)
 _lent: set[int] = set()
 _folders: list[Path] = []
-_MEMORY, _ROOM_BYTES = "/dev/shm", 4 << 30
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 4 << 30
 
 
 def short_folder() -> Path:
     """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
-    return _new_folder("/tmp")
+    return _new_folder(Path("/tmp"), "ch-")
 
 
 def folder_in_memory() -> Path:
     """The same for servers that nobody cuts the power of: a database is made there in a quarter of the time.
 
-    An ordinary one where programs may not be in memory, or where there is little of it.
+    An ordinary one where programs may not be in memory, or where there is little of it. What runs that were killed have
+    left there is removed: it is memory that nobody has.
     """
     with suppress(OSError):
+        for left in _MEMORY.glob("ch-*-*"):
+            if not Path("/proc", left.name.split("-")[1]).exists():
+                shutil.rmtree(left, ignore_errors=True)
         memory = os.statvfs(_MEMORY)
         if not memory.f_flag & os.ST_NOEXEC and memory.f_bavail * memory.f_frsize > _ROOM_BYTES:
-            return _new_folder(_MEMORY)
+            return _new_folder(_MEMORY, f"ch-{_RUN}-")
     return short_folder()
 
 
-def _new_folder(where: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="ch-", dir=where))
+def _new_folder(where: Path, prefix: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
     _folders.append(folder)
     folder.chmod(0o755)
     return folder
