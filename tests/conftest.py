@@ -41,16 +41,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # ids, processes that are killed) does so under names and user ids of its own: another folder, or another run of the
 # tests, may be at work beside it. Those that take longest begin, so that all workers end at about the same time.
 _LONGEST = (
-    "cli",
-    "browser",
-    "crash",
-    "upgrade",
-    "drivers_docker",
-    "drivers_process",
-    "contract",
-    "accounts",
-    "storage_job",
-)
+    "cli", "browser", "crash", "upgrade", "drivers_docker", "storage_job", "accounts", "contract", "backup", "gate",
+    "simulation", "embedded", "db", "events", "api", "drivers_process", "proxy", "model", "coordinator",
+)  # fmt: skip
 
 
 class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]
