@@ -58,6 +58,12 @@ def test_a_port_at_which_a_codehub_answers_with_a_certificate_of_its_own(tmp_pat
     assert "a CodeHub answers there" in one.detail
 
 
+@pytest.mark.parametrize("host", ["a..b", "x" * 70])
+def test_a_host_that_cannot_be_a_name(tmp_path: Path, host: str) -> None:
+    one = machine.port(host, 8080, running=None, is_apart=True, first_process=tmp_path / "none")
+    assert (one.state, "CODEHUB_HOST" in one.advice) == (State.FAILED, True)
+
+
 @pytest.mark.parametrize(
     ("command", "state"),
     [

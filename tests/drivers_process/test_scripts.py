@@ -1,5 +1,6 @@
 """Scripts that are compiled before a sandbox runs them."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -45,6 +46,43 @@ def test_what_a_sandbox_runs_is_not_compiled_again(layout: Layout, tmp_path: Pat
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert said.stdout == "hello\n"
+
+
+PREPARES = """
+import sys
+from pathlib import Path
+from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.scripts import Scripts
+scripts = Scripts(Path(sys.argv[2]), Layout(Path(sys.argv[1])))
+print(scripts.path / scripts.runnable("hello.py"))
+"""
+
+
+@pytest.mark.parametrize("setting", ["PYTHONPYCACHEPREFIX", "PYTHONOPTIMIZE"])
+def test_what_is_run_is_there_whatever_our_own_python_is_told(layout: Layout, tmp_path: Path, setting: str) -> None:
+    (tmp_path / "hello.py").write_text("print('hello')\n")
+    for given in ({setting: str(tmp_path / "1") if setting.endswith("PREFIX") else "1"}, {}):
+        prepare = [sys.executable, "-c", PREPARES, str(layout.root), str(tmp_path)]
+        found = subprocess.run(
+            prepare, env={**os.environ, **given}, capture_output=True, text=True, timeout=60, check=True
+        ).stdout.strip()
+        assert found.endswith(".pyc")
+        said = subprocess.run([sys.executable, "-I", "-S", "-B", found], capture_output=True, timeout=60, check=True)
+        assert said.stdout == b"hello\n"
+
+
+def test_a_copy_that_lacks_what_was_compiled_is_run_as_it_is(layout: Layout, tmp_path: Path) -> None:
+    shutil.rmtree(_older(layout, tmp_path) / "__pycache__")
+    assert Scripts(tmp_path, layout).runnable("hello.py") == "hello.py"
+
+
+def test_whoever_is_frozen_while_removing_a_copy_is_not_waited_for(layout: Layout, tmp_path: Path) -> None:
+    older = os.open(_older(layout, tmp_path), os.O_RDONLY)
+    fcntl.flock(older, fcntl.LOCK_EX)
+    try:
+        assert (Scripts(tmp_path, layout).path / "hello.py").exists()
+    finally:
+        os.close(older)
 
 
 def test_other_scripts_have_another_place(layout: Layout, tmp_path: Path) -> None:

@@ -390,6 +390,28 @@ def asked(line: socket.socket, content: object) -> str:
         return file.read().decode()
 
 
+def test_a_program_whose_asker_has_gone_runs_all_the_same(scripts: Path) -> None:
+    """The next leader finds it, by the record that it wrote before."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, launch.__file__]
+    with ours, theirs, subprocess.Popen(command, stdin=theirs.fileno(), env={MARK: NO_MARK}) as server:
+        reading, writing = os.pipe()
+        os.close(reading)
+        described = os.memfd_create("plan")
+        os.write(described, json.dumps([plan(scripts, "/bin/sh", "-c", "echo begun; exec sleep 60")]).encode())
+        os.lseek(described, 0, os.SEEK_SET)
+        socket.send_fds(ours, [b"."], [described, writing])
+        for each in (described, writing):
+            os.close(each)
+        theirs.close()
+        eventually(lambda: (scripts / "log").exists() and "begun" in (scripts / "log").read_text(), "it runs")
+        pid = json.loads((scripts / "process.json").read_text())["pid"]
+        assert lives(pid)
+        os.kill(pid, 9)
+        ours.close()
+        assert server.wait(20) == 0
+
+
 def test_the_end_of_a_launcher_is_noticed_although_what_it_began_goes_on(scripts: Path) -> None:
     others = launchers()  # of drivers that other tests have open
     launcher = Launcher()

@@ -127,7 +127,7 @@ def _answers(host: str, number: int) -> bool:
         HTTPConnection(there, number, timeout=_ANSWER_SECONDS),
         HTTPSConnection(there, number, timeout=_ANSWER_SECONDS, context=any_certificate),
     ):
-        with contextlib.closing(connection), contextlib.suppress(OSError, HTTPException):
+        with contextlib.closing(connection), contextlib.suppress(OSError, HTTPException, ValueError):
             connection.request("GET", "/healthz")
             if connection.getresponse().read(16) == b"ok\n":
                 return True

@@ -259,13 +259,14 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
             os.setgid(plan["user"])
             os.setuid(plan["user"])
         check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no-new-privileges")
-        for number in changed_signals():
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir(plan["folder"])
         os.umask(0o022 if plan["sandboxed"] else 0o077)
         command = plan["command"]
-        os.write(report, DONE)  # that is all who reads it hears if exec ends us here
+        # All that who reads it hears, if exec ends us here. Who asked may have gone: SIGPIPE is still ignored.
+        tell(report, DONE)
+        for number in changed_signals():
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if plan["doze"]:
             os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
             tend(command, plan["environment"])
@@ -344,7 +345,7 @@ def answer(plans: int, report: int) -> NoReturn:
                 break
     except Exception as error:  # noqa: BLE001 - whoever asks is told, whatever it is
         said = said_of(error)
-    os.write(report, said)
+    tell(report, said)
     os._exit(0)
 
 
@@ -360,7 +361,7 @@ def main() -> None:
         try:
             pid = os.fork()
         except OSError as error:  # too many processes, for now
-            os.write(descriptors[-1], str(error).encode())
+            tell(descriptors[-1], str(error).encode())
         else:
             if pid == 0:
                 answer(*descriptors)

@@ -11,13 +11,13 @@ import hashlib
 import os
 import py_compile
 import sys
+import time
 from contextlib import suppress
-from importlib.util import cache_from_source
 from pathlib import Path
 
 from codehub.drivers.process.layout import Layout, remove_tree, sync_folder
 
-_TRIES = 5
+_TRIES, _PAUSE_SECONDS = 5, 0.1
 
 
 class Scripts:
@@ -25,15 +25,17 @@ class Scripts:
 
     def __init__(self, scripts: Path, layout: Layout) -> None:
         self._lock: int | None = None
-        for _ in range(_TRIES):  # it may just be being removed
+        for _ in range(_TRIES):
             self.path = compiled(scripts, layout)
             self._is_copy = self.path != scripts
             if not self._is_copy or self._is_held():
                 return
+            time.sleep(_PAUSE_SECONDS)  # it is just being removed
 
     def runnable(self, name: str) -> str:
         """What of them to run as a main program, whose source Python would compile each time."""
-        return cache_from_source(name) if self._is_copy else name
+        found = _compiled_name(name)
+        return found if self._is_copy and (self.path / found).is_file() else name
 
     def close(self) -> None:
         if self._lock is not None:
@@ -43,7 +45,7 @@ class Scripts:
     def _is_held(self) -> bool:
         try:
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            fcntl.flock(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             if os.fstat(self._lock).st_ino == self.path.stat().st_ino:
                 return True
         except OSError:  # it was renamed away; or it cannot be locked here, and then nobody removes it
@@ -62,6 +64,11 @@ def compiled(scripts: Path, layout: Layout) -> Path:
     return place if place.exists() else scripts
 
 
+def _compiled_name(name: str) -> str:
+    """As Python itself looks for it there; not as it would here, where -O or PYTHONPYCACHEPREFIX may be given."""
+    return f"__pycache__/{Path(name).stem}.{sys.implementation.cache_tag}.pyc"
+
+
 def _name_of(content: dict[str, bytes]) -> str:
     digest = hashlib.sha256(f"{sys.version} {sys.implementation.cache_tag}".encode())
     for name, data in content.items():
@@ -77,8 +84,8 @@ def _make(content: dict[str, bytes], place: Path, layout: Layout) -> None:
             script.write_bytes(data)
             if script.suffix == ".py":
                 # It belongs to this copy, whatever the times of files say.
-                mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-                py_compile.compile(str(script), cache_from_source(str(script)), doraise=True, invalidation_mode=mode)
+                mode, to = py_compile.PycInvalidationMode.UNCHECKED_HASH, str(draft / _compiled_name(name))
+                py_compile.compile(str(script), to, doraise=True, optimize=0, invalidation_mode=mode)
         for folder, _, names in os.walk(draft):
             Path(folder).chmod(0o755)
             for name in names:
