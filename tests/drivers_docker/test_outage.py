@@ -140,6 +140,9 @@ class OwnEngine:
         self.containerd.terminate()
         self.containerd.wait(30)
         self.log.close()
+        for line in reversed(Path("/proc/mounts").read_text().splitlines()):
+            if (place := line.split()[1]).startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "--lazy", place], check=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
