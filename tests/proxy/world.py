@@ -173,7 +173,7 @@ class Proxy:
     def accepts(self) -> bool:
         try:
             self.connect()
-        except ConnectionRefusedError:
+        except ConnectionError:  # refused, or just being closed
             return False
         return True
 
