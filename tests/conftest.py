@@ -46,7 +46,7 @@ _LONGEST = (
 )  # fmt: skip
 
 
-class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]
+class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as it was imported
     """Marks of groups would do, but xdist reads them in a way that this pytest does not know any more."""
 
     def _split_scope(self, nodeid: str) -> str:

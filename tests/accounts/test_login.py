@@ -49,7 +49,7 @@ def throttle_of(client: httpx.AsyncClient) -> LoginThrottle:
     """The one that this client's application counts with."""
     transport = client._transport
     assert isinstance(transport, httpx.ASGITransport)
-    throttle: LoginThrottle = transport.app.state.throttle  # type: ignore[attr-defined]
+    throttle: LoginThrottle = transport.app.state.throttle  # type: ignore[attr-defined]  # any ASGI application, to httpx
     return throttle
 
 

@@ -215,7 +215,7 @@ async def test_an_answer_counts_in_the_browser_that_asked(browser: httpx.AsyncCl
 async def test_new_keys_of_the_provider_are_looked_up_but_not_for_every_token(
     browser: httpx.AsyncClient, strict: str, keys_again: float, status: int
 ) -> None:
-    app = browser._transport.app  # type: ignore[attr-defined]
+    app = browser._transport.app  # type: ignore[attr-defined]  # any ASGI application, to httpx
     app.state.provider = Provider(app.state.context.settings.oidc, keys_again=keys_again)
     assert (await log_in(browser)).status_code == 303
     tell(strict, rotated=True)

@@ -57,7 +57,7 @@ def change(database: str, statements: str) -> None:
 def rewrite(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     """The same backup with another manifest."""
     with tarfile.open(path) as tar:
-        parts = [(member, tar.extractfile(member).read()) for member in tar.getmembers()]  # type: ignore[union-attr]
+        parts = [(member, tar.extractfile(member).read()) for member in tar.getmembers()]  # type: ignore[union-attr]  # all are files
     manifest = json.loads(parts[0][1])
     edit(manifest)
     parts[0] = (parts[0][0], json.dumps(manifest).encode())

@@ -255,7 +255,7 @@ def _looked(**changes: object) -> list[Finding]:
         "errors": 0,
         "gc": {},
     }
-    return doctor_standing.findings(Diagnosis(**{**given, **changes}), is_running=True)  # type: ignore[arg-type]
+    return doctor_standing.findings(Diagnosis(**{**given, **changes}), is_running=True)  # type: ignore[arg-type]  # what each test changes
 
 
 def test_how_things_stand() -> None:

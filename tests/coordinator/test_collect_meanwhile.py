@@ -62,7 +62,7 @@ async def test_an_archive_made_between_listing_and_reading_is_no_orphan(store: S
 
     collector = Collector(
         store.records,
-        Slow(),  # type: ignore[arg-type]
+        Slow(),  # type: ignore[arg-type]  # nothing else of it is used
         store.timers,
         store.leader,
         RULES,

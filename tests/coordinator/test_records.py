@@ -28,7 +28,7 @@ def started(was: Workspace) -> StatusChange:
 
 def line(identity: WorkspaceId, **fields: object) -> HistoryEntry:
     entry = HistoryEntry(workspace_id=identity, at=NOW, phase=Phase.PENDING, operation=Operation.PROVISIONING)
-    return replace(entry, **fields)  # type: ignore[arg-type]
+    return replace(entry, **fields)  # type: ignore[arg-type]  # what each test changes
 
 
 async def history_of(conn: Connection) -> list[tuple[UUID, str]]:
@@ -93,7 +93,7 @@ async def test_a_row_that_the_database_refuses_costs_only_itself(
 async def test_a_value_that_does_not_fit_costs_only_its_row(records: DatabaseRecords, owner: Connection) -> None:
     rows = [await read(owner, await add_workspace(owner)) for _ in range(3)]
     changes = [started(row) for row in rows]
-    changes[2] = replace(changes[2], now=replace(changes[2].now, error_reason=REFUSED))  # type: ignore[arg-type]
+    changes[2] = replace(changes[2], now=replace(changes[2].now, error_reason=REFUSED))  # type: ignore[arg-type]  # that is the point
     assert await records.commit(0, changes, []) == {rows[0].id, rows[1].id}
 
 

@@ -152,8 +152,8 @@ def watch_database(points: Points) -> None:
         with points.around(label):
             return (yield from command(self, query, *more, **named))
 
-    BaseCursor._execute_gen = watched_execute  # type: ignore[method-assign]
-    BaseConnection._exec_command = watched_command  # type: ignore[method-assign,assignment]
+    BaseCursor._execute_gen = watched_execute  # type: ignore[method-assign]  # the process that dies watches itself
+    BaseConnection._exec_command = watched_command  # type: ignore[method-assign,assignment]  # as above
 
 
 def _changes(params: object) -> list[dict[str, Any]]:

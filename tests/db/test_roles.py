@@ -133,6 +133,13 @@ async def test_tables(acting_as: dict[Role, Connection], role: Role, table: str)
         assert row == (letter in TABLES[table][role],), privilege
 
 
+async def may_only(conn: Connection, table: str, column: str, **privileges: bool) -> None:
+    for privilege, allowed in privileges.items():
+        asked = "SELECT has_column_privilege(%s, %s, %s)"
+        row = await (await conn.execute(asked, [table, column, privilege])).fetchone()
+        assert row == (allowed,), (column, privilege)
+
+
 LOSSES_SAID, LOSSES_NOTED = {"accepted_by", "accepted_at"}, {"missing", "missing_at"}
 
 
@@ -146,10 +153,7 @@ async def test_losses_are_accepted_by_one_and_the_other_notes_whom_that_is_about
         Role.CONTROLLER: (set[str](), LOSSES_NOTED),
         Role.PROXY: (set[str](), set[str]()),
     }[role]
-    for privilege, allowed in (("INSERT", inserted), ("UPDATE", updated)):
-        asked = "SELECT has_column_privilege('accepted_losses', %s, %s)"
-        row = await (await acting_as[role].execute(asked, [column, privilege])).fetchone()
-        assert row == (column in allowed,), privilege
+    await may_only(acting_as[role], "accepted_losses", column, INSERT=column in inserted, UPDATE=column in updated)
 
 
 GC_REQUEST = {"id", "requested_by", "dry_run", "override", "unknown_too"}
@@ -166,10 +170,7 @@ async def test_a_collection_is_asked_for_by_one_and_answered_by_the_other(
         Role.CONTROLLER: (GC_RESULT | {"id"}, GC_RESULT),
         Role.PROXY: (set[str](), set[str]()),
     }[role]
-    for privilege, allowed in (("INSERT", inserted), ("UPDATE", updated)):
-        asked = "SELECT has_column_privilege('gc_runs', %s, %s)"
-        row = await (await acting_as[role].execute(asked, [column, privilege])).fetchone()
-        assert row == (column in allowed,), privilege
+    await may_only(acting_as[role], "gc_runs", column, INSERT=column in inserted, UPDATE=column in updated)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -187,10 +188,7 @@ async def test_the_proxy_sees_what_it_needs_and_notes_that_logins_are_in_use(
             "INSERT": False,
             "REFERENCES": False,
         }
-        for privilege, expected in allowed.items():
-            asked = "SELECT has_column_privilege(%s, %s, %s)"
-            row = await (await acting_as[Role.PROXY].execute(asked, [table, column, privilege])).fetchone()
-            assert row == (expected,), (column, privilege)
+        await may_only(acting_as[Role.PROXY], table, column, **allowed)
 
 
 @pytest.mark.parametrize("statement", ["SELECT password_hash FROM users", "SELECT * FROM sessions", "TABLE tokens"])

@@ -190,4 +190,4 @@ async def test_events_wake(driver: DockerDriver, home: Home) -> None:
     await anext(events)
     await home.start()
     await anext(events)
-    await events.aclose()  # type: ignore[attr-defined]
+    await events.aclose()  # type: ignore[attr-defined]  # it is a generator

@@ -82,7 +82,7 @@ async def test_events_come_again_after_an_outage(lab: Lab, store: FolderStore, w
             await driver.instances.observe()
         await wire.mend()
         await anext(events)
-    await events.aclose()  # type: ignore[attr-defined]
+    await events.aclose()  # type: ignore[attr-defined]  # it is a generator
     await driver.close()
 
 

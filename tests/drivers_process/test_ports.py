@@ -212,7 +212,7 @@ async def test_it_ends_with_its_workspace_and_leaves_nothing(world: World) -> No
 @pytest.mark.parametrize("options", [{"network": "host"}, {"sandbox": "off"}], ids=str)
 async def test_there_is_none_where_the_loopback_is_this_machines(options: dict[str, str]) -> None:
     folder = short_folder()
-    world = World(Options(root=folder / "w", **options))  # type: ignore[arg-type]
+    world = World(Options(root=folder / "w", **options))  # type: ignore[arg-type]  # what each test changes
     workspace = await world.start()
     assert workspace.request("GET", "/")[0] == 200
     assert not ports_of(workspace).exists()

@@ -63,7 +63,7 @@ def setting(servers: RunningServers, name: str) -> str:
 async def ask_valkey(servers: RunningServers, *command: str) -> object:
     assert servers.redis_url
     async with redis.asyncio.from_url(servers.redis_url, decode_responses=True) as client:
-        return await client.execute_command(*command)  # type: ignore[no-untyped-call]
+        return await client.execute_command(*command)  # type: ignore[no-untyped-call]  # redis-py's
 
 
 class TestPostgres:

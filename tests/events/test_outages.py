@@ -219,7 +219,7 @@ async def test_a_sleeper_does_not_hold_up_the_end(
 
 
 async def test_what_waits_is_the_newest_of_each(database: str) -> None:
-    stream = Stream(None)  # type: ignore[arg-type]
+    stream = Stream(None)  # type: ignore[arg-type]  # nobody's
     first, second = WorkspaceId(UUID(int=1)), WorkspaceId(UUID(int=2))
     for number in range(10_000):
         stream.put(first, b"first %d\n" % number)
@@ -232,7 +232,7 @@ async def test_what_waits_is_the_newest_of_each(database: str) -> None:
 
 
 async def test_much_is_written_piece_by_piece(database: str) -> None:
-    stream = Stream(None)  # type: ignore[arg-type]
+    stream = Stream(None)  # type: ignore[arg-type]  # nobody's
     for number in range(100):
         stream.put(WorkspaceId(UUID(int=number)), b"%03d" % number + b"x" * 9_997)
     later = asyncio.get_running_loop().time() + 60

@@ -97,14 +97,14 @@ async def _close(socket: ClientConnection) -> object:
 @asynccontextmanager
 async def _both_ways(**options: object) -> AsyncIterator[Callable[..., Awaitable[list[object]]]]:
     """Runs something on a connection straight to the server, and on one through the proxy."""
-    async with serve(_chat, "127.0.0.1", 0, max_size=None, **options) as server:  # type: ignore[arg-type]
+    async with serve(_chat, "127.0.0.1", 0, max_size=None, **options) as server:  # type: ignore[arg-type]  # what each test changes
         port = next(iter(server.sockets)).getsockname()[1]
         with proxy(PlainGate(Route("one", f"127.0.0.1:{port}", WORKSPACE)), QUICK) as here:
 
             async def run(act: Callable[[ClientConnection], Awaitable[object]], **more: object) -> list[object]:
                 found = []
                 for target in (port, here.port):
-                    async with connect(f"ws://127.0.0.1:{target}/", max_size=None, **more) as socket:  # type: ignore[arg-type]
+                    async with connect(f"ws://127.0.0.1:{target}/", max_size=None, **more) as socket:  # type: ignore[arg-type]  # what each test changes
                         found.append(await act(socket))
                 return found
 
@@ -118,7 +118,7 @@ async def test_messages_of_every_kind(compression: str | None) -> None:
     async with _both_ways(subprotocols=[Subprotocol("a"), Subprotocol("b")], compression=compression) as run:
         straight, through_it = await run(_send_and_get, subprotocols=protocols, compression=compression)
         assert straight == through_it
-        assert through_it[0] == "b"  # type: ignore[index]
+        assert through_it[0] == "b"  # type: ignore[index]  # what `_send_and_get` returns
 
 
 async def test_closing_from_either_side() -> None:

@@ -39,7 +39,7 @@ class Heard(dict[K, V], Generic[K, V]):
         self.on_going(key, self[key])
         super().__delitem__(key)
 
-    def pop(self, key: K, *default: V) -> V:  # type: ignore[override]
+    def pop(self, key: K, *default: V) -> V:  # type: ignore[override]  # one shape of the two
         if key in self:
             self.on_going(key, self[key])
         return super().pop(key, *default)
@@ -60,7 +60,7 @@ class Surroundings:
         for name, skew in skews.items():
             self.volumes[name], self.instances[name], self.jobs[name] = Heard(), Heard(), Heard()
             self.worlds[name] = MemoryWorld(
-                clock=lambda skew=skew: clock() + skew,  # type: ignore[misc]
+                clock=lambda skew=skew: clock() + skew,  # type: ignore[misc]  # of a default
                 auto_jobs=False,
                 volumes=self.volumes[name],
                 instances=self.instances[name],

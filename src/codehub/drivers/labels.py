@@ -1,4 +1,4 @@
-"""What drivers of containers read from the labels of what they find."""
+"""What drivers read from the names and labels of what they find."""
 
 from uuid import UUID
 

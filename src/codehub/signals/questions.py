@@ -72,7 +72,7 @@ async def ask(
     timeout: float,  # noqa: ASYNC109 - told to the one who answers, too
     *,
     asker: str,
-) -> Any:  # noqa: ANN401 - whatever JSON it is - any JSON value
+) -> Any:  # noqa: ANN401 - whatever JSON it is
     """The leader's answer; raises Unavailable when there is none in time, with what the leader said is wrong.
 
     `asker` is the user for whom it is asked: of one too many of theirs OverLimit is raised.

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from codehub.drivers.labels import uuid_of
 from codehub.errors import StartError, Unreachable
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.workspace import OpId, WorkspaceId
@@ -158,12 +159,7 @@ def parse_id(name: str, prefix: str, suffix: str = "") -> UUID | None:
     """The id in a name of exactly our form; None for anything else, which is not ours."""
     if not (name.startswith(prefix) and name.endswith(suffix)):
         return None
-    text = name[len(prefix) : len(name) - len(suffix)]
-    try:
-        found = UUID(text)
-    except ValueError:
-        return None
-    return found if str(found) == text else None
+    return uuid_of(name[len(prefix) : len(name) - len(suffix)])
 
 
 def remove_tree(*paths: Path) -> None:
