@@ -17,11 +17,11 @@ from codehub.drivers.archives import ArchiveStore, Limits
 from tests.contract.backends import Case
 from tests.contract.harness import Harness, Opener
 from tests.contract.s3 import S3Server, machine_address
-from tests.support import short_folder
+from tests.support import short_folder, skip
 
 BACKENDS = [
     name
-    for name in ("memory", "process", "docker", "k8s")
+    for name in ("memory", "process", "plain", "docker", "k8s")
     if importlib.util.find_spec(f"tests.contract.harness_{name}")
 ]
 # The fake has a store of its own; every other backend is run with a folder and with a bucket where a store matters,
@@ -118,7 +118,7 @@ async def _case(harness: Harness, request: pytest.FixtureRequest) -> AsyncIterat
     marks = request.node.iter_markers("needs")
     lacking = {skill for mark in marks for skill in mark.args} - harness.skills
     if lacking:
-        pytest.skip(f"the harness of {harness.name} cannot: {', '.join(sorted(skill.name for skill in lacking))}")
+        skip(f"what the harness of {harness.name} cannot: {', '.join(sorted(skill.name for skill in lacking))}", "-")
     case = Case(harness)
     yield case
     await case.clean_up()

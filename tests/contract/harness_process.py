@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from uuid import uuid4
 
 from codehub.drivers.archives import ArchiveStore, JobUrls
@@ -18,7 +19,7 @@ from codehub.model.names import parse_archive_key
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 from tests.contract.harness import Harness, Images, Skill
 from tests.drivers_process.processes import living_of, record_of
-from tests.support import eventually, missing, workspace_users
+from tests.support import eventually, needs_sandbox, workspace_users
 
 ALLOWED = AllowList.of(["test", "jupyterlab"])
 
@@ -28,10 +29,12 @@ class ProcessHarness:
     images = Images(quick="test", missing="jupyterlab")
     skills = frozenset(Skill)
 
-    def __init__(self, folder: Path, store: ArchiveStore, silent_port: int) -> None:
+    def __init__(
+        self, folder: Path, store: ArchiveStore, silent_port: int, sandbox: Literal["auto", "off"] = "auto"
+    ) -> None:
         self.root = folder / "w"
         self.ides = folder / "ide"
-        self.options = Options(root=self.root, users=workspace_users())
+        self.options = Options(root=self.root, users=workspace_users(), sandbox=sandbox)
         self.store = store
         self.archives: Archives = store
         self.silent_port = silent_port
@@ -79,7 +82,7 @@ class ProcessHarness:
 
     async def kill_instance(self, workspace_id: WorkspaceId) -> None:
         record = record_of(self.root / f"instances/ws-{workspace_id}")
-        for pid in record.pids:
+        for pid in living_of(record):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         eventually(lambda: not living_of(record), "the instance is dead")
@@ -128,10 +131,16 @@ class SilentServer:
 async def open_harness(folder: Path, store: ArchiveStore) -> AsyncIterator[Harness]:
     silent = SilentServer()
     harness = ProcessHarness(folder, store, silent.port)
-    if harness.driver._machine.bwrap is None:
-        missing(f"a sandbox: {harness.driver.isolation()[0]}")
-    try:
+    async with running(harness, silent):
+        needs_sandbox(harness.driver)
         yield harness
+
+
+@asynccontextmanager
+async def running(harness: ProcessHarness, silent: SilentServer) -> AsyncIterator[None]:
+    """Afterwards nothing of it runs."""
+    try:
+        yield
     finally:
         for workspace_id, jobs in (await harness.driver.jobs.observe()).items():
             for job in jobs:

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from codehub.drivers.process.layout import Layout, _lock, parse_id
+from codehub.drivers.process.layout import Layout, file_lock, parse_id
 from codehub.errors import Refused, StartError, Unreachable
 from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 from tests.drivers_process.world import World
@@ -149,5 +149,6 @@ def test_a_path_too_long_for_sockets_is_said_at_start(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_a_frozen_process_holds_is_an_outage(tmp_path: Path) -> None:
-    with _lock(tmp_path / "lock"), pytest.raises(Unreachable, match="too long"), _lock(tmp_path / "lock", seconds=0.1):
+    path = tmp_path / "lock"
+    with file_lock(path), pytest.raises(Unreachable, match="too long"), file_lock(path, seconds=0.1):
         pass

@@ -65,7 +65,8 @@ def install(name: str, ides: Path, progress: Progress, stop: threading.Event | N
             remove_tree(folder)
             if shutil.disk_usage(ides).free < recipe.needs_bytes:
                 raise no_room(recipe.needs_bytes)
-            folder.mkdir(mode=0o755)
+            folder.mkdir()
+            folder.chmod(0o755)  # whatever the umask says: workspaces have user ids of their own
             try:
                 recipe.steps(folder, installer)
                 write_durably(folder / READY, f"{name}\n")
@@ -88,8 +89,10 @@ def _jupyterlab(folder: Path, installer: Installer) -> None:
 
     run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
     run("pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(LOCKED))
+    (folder / ".lock").unlink(missing_ok=True)  # uv leaves it writable for everybody, and every workspace sees it
     settings_folder = folder / "share/jupyter/lab/settings"
-    settings_folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    settings_folder.mkdir(parents=True, exist_ok=True)
+    settings_folder.chmod(0o755)
     write_durably(settings_folder / "overrides.json", json.dumps(_JUPYTERLAB_DEFAULTS), 0o644)
 
 

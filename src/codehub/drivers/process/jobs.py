@@ -10,7 +10,6 @@ import importlib.util
 import json
 import os
 import stat
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,8 +152,8 @@ class Jobs:
             mark=record.mark,
             view=view,
             user=home.user,
-            plain=[sys.executable, "-B", "-P", "-m", "codehub.storage_job"],
-            plain_environment=environment,
+            plain=[str(self._machine.python), "-B", "-P", "-m", "codehub.storage_job"],
+            plain_environment={**environment, "PYTHONPATH": ":".join(_import_path(code))},
             plain_folder=Path("/"),
             input=json.dumps(request),
             cgroup=job_name(record.op_id),
@@ -254,6 +253,12 @@ def code_binds() -> list[Bind]:
         if bind not in binds and not folder.is_relative_to("/usr"):
             binds.append(bind)
     return binds
+
+
+def _import_path(code: Sequence[Bind]) -> list[str]:
+    """Where Python finds the same without a sandbox: the job under its full name, the libraries where they are."""
+    job, *libraries = code
+    return list(dict.fromkeys([str(job.source.parent.parent), *(str(bind.source) for bind in libraries)]))
 
 
 def _folder_of(url: str) -> Path | None:

@@ -11,8 +11,9 @@ What stands between a fork and its program is paid for at every start, in memory
 touched: so it is done with plain calls of the system, and what is the same for all (the boot, which signals there are)
 is found out once.
 
-As root it first makes a private view of the machine in which the few folders that the sandbox needs are under /tmp:
-so they may lie where the workspace's user could never reach them, such as below root's home.
+As root it first makes a private view of the machine, since what a program needs may lie where the workspace's user
+could never reach it, such as below root's home. A sandbox finds those few folders under /tmp (`stage`); without one
+they are found in their own places, and nothing else of a folder that is closed to that user (`reveal`).
 """
 
 import ctypes
@@ -78,6 +79,52 @@ def stage(sources: list[str]) -> None:
         os.close(descriptor)
     # No sandbox shows it, and it has many mounts: bubblewrap reads the list of all for each folder that it shows.
     _libc.umount2(b"/sys", MNT_DETACH)
+
+
+def reveal(sources: list[str]) -> None:
+    """Have this process, and what it becomes, reach each source in its own place. Nothing to do where it can."""
+    closed = next(filter(None, map(closed_above, sources)), None)
+    if closed is None:
+        return
+    if _libc.unshare(CLONE_NEWNS) != 0:
+        why = os.strerror(ctypes.get_errno())
+        raise Failed(f"{closed} is closed to the users of workspaces, and cannot be opened to one alone ({why})")
+    mount("none", "/", None, MS_REC | MS_SLAVE)
+    os.umask(0o022)  # what is made below is passed through by the workspace's user
+    opened = [(source, os.open(source, os.O_PATH | os.O_CLOEXEC)) for source in sources]
+    for source, descriptor in sorted(opened):  # a folder before what is in it
+        while (closed := closed_above(source)) is not None:
+            mount("codehub", closed, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m")
+        make_place(source, is_folder=stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        mount(f"/proc/self/fd/{descriptor}", source, None, MS_BIND)
+        os.close(descriptor)
+
+
+def closed_above(path: str) -> str | None:
+    """The topmost folder on the way there that others than its owner may not pass through."""
+    folder = "/"
+    for name in path.split("/")[1:]:
+        try:
+            mode = os.stat(folder).st_mode  # noqa: PTH116 - pathlib is dear here
+        except FileNotFoundError:  # hidden by what we mounted: it is made again below
+            return None
+        if not mode & stat.S_IXOTH:
+            return folder
+        folder = os.path.join(folder, name)  # noqa: PTH118 - as above
+    return None
+
+
+def make_place(path: str, *, is_folder: bool) -> None:
+    """Something to mount on, and the way there."""
+    folder = "/"
+    for name in path.split("/")[1 : None if is_folder else -1]:
+        folder = os.path.join(folder, name)  # noqa: PTH118 - as above
+        try:  # noqa: SIM105 - contextlib is dear here
+            os.mkdir(folder)  # noqa: PTH102 - as above
+        except FileExistsError:
+            pass
+    if not is_folder:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def write_record(path: str) -> None:
@@ -247,7 +294,7 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         for procs in plan["cgroups"]:
             write(procs, str(os.getpid()))
         if plan["stage"] and os.geteuid() == 0:
-            stage(plan["stage"])
+            (stage if plan["sandboxed"] else reveal)(plan["stage"])
         report = arrange(wanted, report)
         for name, value in plan["limits"].items():
             number = getattr(resource, f"RLIMIT_{name}")

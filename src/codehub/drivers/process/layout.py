@@ -63,6 +63,9 @@ class Layout:
                 f"The path {self.root} is too long for the sockets of workspaces.",
                 "Choose a shorter one with CODEHUB_DATA_DIR.",
             )
+        self.make_folders()
+
+    def make_folders(self) -> None:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o711)
@@ -109,12 +112,12 @@ class Layout:
         stripe = f"{zlib.crc32(name.encode()) % _STRIPES:04}"
         # A coordinator of the version before, which may run beside ours during an upgrade, takes one of 64 for itself.
         coarse = f"{int.from_bytes(name.encode()[-4:], 'big') % 64:02}"
-        with _lock(self.locks / coarse, fcntl.LOCK_SH), _lock(self.locks / stripe):
+        with file_lock(self.locks / coarse, fcntl.LOCK_SH), file_lock(self.locks / stripe):
             yield
 
     @contextmanager
     def locked_users(self) -> Iterator[None]:
-        with _lock(self.locks / "users"):
+        with file_lock(self.locks / "users"):
             yield
 
     def draft(self, beside: Path) -> Path:
@@ -237,7 +240,8 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _lock(path: Path, kind: int = fcntl.LOCK_EX, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+def file_lock(path: Path, kind: int = fcntl.LOCK_EX, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
+    """Unreachable if somebody else holds it for that long."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
@@ -247,7 +251,7 @@ def _lock(path: Path, kind: int = fcntl.LOCK_EX, seconds: float = _LOCK_SECONDS)
         while not _taken(descriptor, kind):
             if time.monotonic() > until:
                 # A frozen leader's, for example: it is waited for like any outage, not counted against the workspace.
-                raise Unreachable("Another process has been changing the same workspace for too long.")
+                raise Unreachable(f"Another process has been holding the lock {path} for too long.")
             time.sleep(_POLL_SECONDS)
         yield
     finally:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -35,7 +35,6 @@ NETWORKS = {
 }
 _FIRST_FREE = 3  # descriptors 0, 1 and 2 are the standard ones
 _OPEN_FILES = 65536
-_SYSTEM_PYTHON = Path("/usr/bin/python3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +134,8 @@ class Machine:
 
     @property
     def python(self) -> Path:
-        """One that the workspace's user can run; without a sandbox ours may lie where only root gets."""
-        ours = _resolved(sys.executable)
-        if self.is_root and self.bwrap is None and not _is_public(ours) and _is_public(_SYSTEM_PYTHON):
-            return _SYSTEM_PYTHON
-        return ours
+        """Ours, by the name under which a workspace's user finds it (base_binds)."""
+        return _resolved(sys.executable)
 
     def isolation(self) -> list[str]:
         """What keeps workspaces apart, and what does not."""
@@ -225,7 +221,8 @@ class Machine:
 
     def _plan(self, what: Launch, procs: Path | None) -> dict[str, object]:
         info = _FIRST_FREE + len(what.listen) + len(what.open) if self.bwrap and not what.doze else None
-        sources = sources_of(what.view)
+        # Without a sandbox it sees this machine's own /etc.
+        sources = sources_of(what.view if self.bwrap else replace(what.view, etc={}))
         found = {source: f"{launch.STAGE}/{number}" for number, source in enumerate(sources)}
         if self.bwrap is not None:
             view = self._limited(what.view, what.resources)
@@ -245,7 +242,7 @@ class Machine:
             "mark": [MARK, what.mark],
             "dialler": what.dialler if self.is_root else None,
             "cgroups": [str(procs)] if procs else [],
-            "stage": [str(source) for source in sources] if self.bwrap and self.is_root else [],
+            "stage": [str(source) for source in sources] if self.is_root else [],
             "limits": {"CORE": 0, "NOFILE": _OPEN_FILES},
             "user": what.user if self.is_root else None,
             "sandboxed": self.bwrap is not None,
@@ -273,8 +270,3 @@ class Machine:
 @functools.cache
 def _resolved(path: str) -> Path:
     return Path(path).resolve()
-
-
-def _is_public(path: Path) -> bool:
-    """Whether every user of the machine may run it."""
-    return path.exists() and all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
