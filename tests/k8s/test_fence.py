@@ -73,10 +73,10 @@ class Died(Exception):
 class Dying(Cluster):
     """Dies when it is to open a pod."""
 
-    async def create(self, kind: str, body: Json, *, group: str = "") -> Json:
+    async def create(self, kind: str, body: Json, *, group: str = "", dry_run: bool = False) -> Json:
         if kind == "secrets":
             raise Died
-        return await super().create(kind, body, group=group)
+        return await super().create(kind, body, group=group, dry_run=dry_run)
 
 
 async def test_a_pod_that_nobody_opened_runs_nothing_and_is_opened_by_the_next(lab: Lab) -> None:

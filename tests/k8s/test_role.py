@@ -11,7 +11,7 @@ import yaml
 from codehub.drivers.kubernetes import KubernetesDriver
 from codehub.model.workspace import OpId
 from tests.k8s.account import account
-from tests.k8s.driver import Case, urls
+from tests.k8s.driver import Case, opened, urls
 from tests.lab.k8s import Lab
 from tests.support import eventually
 
@@ -35,6 +35,7 @@ async def test_the_role_is_enough(lab: Lab, tmp_path: Path) -> None:
         driver = KubernetesDriver(lab.options(namespace=namespace, kubeconfig=kubeconfig), urls)
         try:
             await driver.prepare()
+            assert await driver.self_check() == []
             case = Case(driver)
             volume = await case.volume()
             await case.start(volume)
@@ -49,6 +50,13 @@ async def test_the_role_is_enough(lab: Lab, tmp_path: Path) -> None:
             await driver.volumes.delete(case.id, volume)
         finally:
             await driver.close()
+
+
+async def test_what_the_cluster_would_refuse_is_told_by_a_dry_run(lab: Lab) -> None:
+    async with opened(lab, storage_class="Not a name") as (driver, _):
+        (said,) = await driver.self_check()
+        assert said.startswith("The cluster would refuse a home: ")
+        assert not await driver.volumes.observe(), "nothing was made"
 
 
 FORBIDDEN = (

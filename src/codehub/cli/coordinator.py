@@ -7,6 +7,7 @@ CODEHUB_HEALTH_PORT it says how it is: /healthz, /readyz, /metrics.
 import contextlib
 import socket
 
+from codehub.cli import self_check
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.config import Settings
@@ -28,10 +29,11 @@ def run(settings: Settings) -> None:
     migrate.require_newest(database_url)
 
     async def coordinate() -> None:
-        data_dir = settings.server.data_dir or default_data_dir()
+        data_dir = (settings.server.data_dir or default_data_dir()).resolve()
         metrics = Metrics()
         with health_listener(settings) as listener:
             async with open_drivers(settings, data_dir) as drivers:
+                await self_check.ensure(drivers, say)
                 infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
                 opened = open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry)
                 async with opened as coordinator:

@@ -182,6 +182,12 @@ class ProcessConfig(Group):
         validation_alias="PROCESS_SANDBOX",
         description="`auto` uses bubblewrap where it works, `required` refuses to start without.",
     )
+    install_sandbox: bool = Field(
+        True,
+        validation_alias="PROCESS_INSTALL_SANDBOX",
+        description="Have the first `codehub up` install bubblewrap where it is missing, with the system's own package "
+        "manager, as root or by `sudo` without a password.",
+    )
     network: Literal["internet", "none", "host"] = Field(
         "internet",
         validation_alias="PROCESS_NETWORK",

@@ -5,6 +5,7 @@ not. It is prepared as soon as it answers, and `checks` say so meanwhile.
 """
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from codehub.drivers.preparing import Preparing
 from codehub.drivers.process import Options, ProcessDriver
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.programs import is_installed
+from codehub.drivers.process.self_check import self_check
+from codehub.drivers.process.self_check_record import SelfCheck, digest_of
 from codehub.errors import SettingsError
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 
@@ -48,6 +51,7 @@ class Drivers:
     isolation: Callable[[], Mapping[str, Sequence[str]]]  # for each backend, sentences for people
     images: Callable[[], Mapping[InstanceBackend, Sequence[str]]]  # what can be started now: names for image_ref
     checks: Checks  # for /readyz: the store and each backend
+    self_check: SelfCheck | None  # of the backend `process`, if it is one of them; the others' are among the checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,16 @@ class _Opened:
     isolation: Isolation
     images: Names
     prepare: Callable[[], Awaitable[None]] | None = None
+    self_check: SelfCheck | None = None
 
 
 def ide_folder(data_dir: Path) -> Path:
     """Where IDEs for the `process` backend are installed."""
     return data_dir / "ide"
+
+
+def _workspaces(data_dir: Path) -> Path:
+    return data_dir / "workspaces"
 
 
 @asynccontextmanager
@@ -97,6 +106,7 @@ async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Driv
             isolation=lambda: {str(name): one.isolation() for name, one in opened.items()},
             images=lambda: {name: one.images() for name, one in opened.items()},
             checks=MappingProxyType(checks),
+            self_check=opened[InstanceBackend.PROCESS].self_check if InstanceBackend.PROCESS in opened else None,
         )
 
 
@@ -189,7 +199,7 @@ def process_options(settings: Settings, root: Path) -> Options:
 
 async def _open_process(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
     allowed = for_processes(settings.backends.image_of)
-    ides, layout = ide_folder(data_dir), Layout(data_dir / "workspaces")
+    ides, layout = ide_folder(data_dir), Layout(_workspaces(data_dir))
     places.check_workspaces(data_dir, layout)
     options = process_options(settings, layout.root)
     driver = await asyncio.to_thread(ProcessDriver.open, options, allowed, ides, store.job_urls)
@@ -199,21 +209,45 @@ async def _open_process(settings: Settings, data_dir: Path, store: ArchiveStore,
     def installed() -> list[str]:
         return [name for name, ide in allowed.ides.items() if is_installed(ide, ides)]
 
-    return _Opened(driver.backend, driver.isolation, installed)
+    check = process_self_check(settings, data_dir, store)
+    return _Opened(driver.backend, lambda: [*driver.isolation(), check.sentence()], installed, self_check=check)
+
+
+def process_self_check(settings: Settings, data_dir: Path, store: ArchiveStore) -> SelfCheck:
+    """It has a folder of its own in that of the workspaces: what holds there holds here."""
+    allowed, ides = for_processes(settings.backends.image_of), ide_folder(data_dir)
+    options = process_options(settings, _workspaces(data_dir) / "self-check")
+    url = repr((settings.store.url, settings.store.endpoint, settings.store.prefix))
+
+    def digest() -> str:
+        return digest_of(options, allowed, ides, options.bwrap or shutil.which("bwrap"), url)
+
+    return SelfCheck(lambda: self_check(options, allowed, ides, store), digest, data_dir / "self-check.json")
 
 
 async def _open_docker(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
     options = docker_options(settings, data_dir)
     driver = DockerDriver(options, store.job_urls)
     stack.push_async_callback(driver.close)
-    return _Opened(driver.backend, driver.isolation, lambda: list(options.images), driver.prepare)
+    return _checked(driver, lambda: list(options.images))
 
 
 async def _open_kubernetes(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
     options = kubernetes_options(settings, data_dir)
     driver = await asyncio.to_thread(KubernetesDriver, options, store.job_urls)
     stack.push_async_callback(driver.close)
-    return _Opened(driver.backend, driver.isolation, lambda: list(options.images), driver.prepare)
+    return _checked(driver, lambda: list(options.images))
+
+
+def _checked(driver: DockerDriver | KubernetesDriver, images: Names) -> _Opened:
+    """Its self-check follows each preparation; what that found is told beside what does not isolate."""
+    problems: list[str] = []
+
+    async def prepare() -> None:
+        await driver.prepare()
+        problems[:] = [f"WARNING: {problem}" for problem in await driver.self_check()]
+
+    return _Opened(driver.backend, lambda: [*driver.isolation(), *problems], images, prepare)
 
 
 _OPENERS = {

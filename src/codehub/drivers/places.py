@@ -55,6 +55,11 @@ def check_workspaces(data_dir: Path, layout: Layout) -> None:
         )
 
 
+def has_workspaces(data_dir: Path) -> bool:
+    """Whether processes were ever run from this data directory."""
+    return _is_there(data_dir / _WORKSPACES)
+
+
 def remember_workspaces(data_dir: Path, layout: Layout) -> None:
     mark = data_dir / _WORKSPACES
     if not _is_there(mark):

@@ -4,7 +4,7 @@ import asyncio
 from uuid import UUID
 
 from codehub.drivers.base import Backend
-from codehub.drivers.docker.api import Engine
+from codehub.drivers.docker.api import Engine, none_if_missing
 from codehub.drivers.docker.instances import DockerInstances
 from codehub.drivers.docker.jobs import DockerJobs
 from codehub.drivers.docker.network import WorkspaceNetwork
@@ -12,6 +12,7 @@ from codehub.drivers.docker.options import DockerOptions
 from codehub.drivers.docker.reach import Reach, reach_of
 from codehub.drivers.docker.volumes import DockerVolumes
 from codehub.drivers.storage_jobs import UrlsOf
+from codehub.errors import Unreachable
 from codehub.model.names import archive_key
 from codehub.model.workspace import OpId, WorkspaceId
 
@@ -41,6 +42,23 @@ class DockerDriver:
         """
         await self._network.ensure()
         await self.volumes.heal()
+
+    async def self_check(self) -> list[str]:
+        """What would keep workspaces from starting or from being archived: images that are missing for good."""
+        needed = {self._options.job_image: False}  # jobs fetch nothing: homes must not wait for a registry
+        needed |= {image.image: self._options.pull for image in self._options.images.values()}
+        problems = []
+        for image, is_fetched in sorted(needed.items()):
+            if is_fetched:
+                continue
+            try:
+                found = await none_if_missing(self._engine.get(f"/images/{image}/json"))
+            except Unreachable as error:  # the engine has just answered: it does not like this name
+                problems.append(f"The image {image} cannot be looked for: {error.message}")
+            else:
+                if found is None:
+                    problems.append(f"The engine lacks the image {image}: build it with `make image`, or pull it.")
+        return problems
 
     def isolation(self) -> list[str]:
         """What separates workspaces from each other and from this machine, for /readyz and the log."""

@@ -91,8 +91,10 @@ class Cluster:
                     raise self._cannot_look(error) from error
         raise Unreachable(f"The cluster at {self.server} changes too quickly to be listed.")
 
-    async def create(self, kind: str, body: Json, *, group: str = "") -> Json:
-        return await self._json("POST", self.path(kind, group=group), body=body)
+    async def create(self, kind: str, body: Json, *, group: str = "", dry_run: bool = False) -> Json:
+        """A dry run is judged by everything that would judge the real thing, and makes nothing."""
+        params: Params = {"dryRun": "All"} if dry_run else {}
+        return await self._json("POST", self.path(kind, group=group), params=params, body=body)
 
     async def patch(self, kind: str, name: str, body: Json, *, group: str = "") -> Json:
         """A merge: what is given is set, everything else stays."""

@@ -2,16 +2,18 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from codehub.drivers.base import Backend
+from codehub.drivers.base import Backend, Resources
 from codehub.drivers.docker.reach import addresses_of
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes.access import Access, find_access
-from codehub.drivers.kubernetes.api import Cluster
+from codehub.drivers.kubernetes.api import ApiError, Cluster
+from codehub.drivers.kubernetes.explain import refusal
 from codehub.drivers.kubernetes.instances import KubernetesInstances
 from codehub.drivers.kubernetes.isolation import Isolation
 from codehub.drivers.kubernetes.jobs import KubernetesJobs
@@ -23,11 +25,12 @@ from codehub.drivers.kubernetes.watch import PodWatch
 from codehub.drivers.storage_jobs import UrlsOf
 from codehub.errors import ActionFailed
 from codehub.model.names import archive_key
-from codehub.model.workspace import OpId, WorkspaceId
+from codehub.model.workspace import Incarnation, OpId, WorkspaceId
 
 OLDEST = (1, 20)
 _AT_ONCE = 256  # waiting for pods costs nothing here, and those that wait for a node must not hold up the others
-_NOBODY = archive_key(WorkspaceId(UUID(int=0)), OpId(UUID(int=0)))
+_NOBODYS = WorkspaceId(UUID(int=0))
+_NOBODY = archive_key(_NOBODYS, OpId(UUID(int=0)))
 
 
 def placed(options: KubernetesOptions, access: Access) -> KubernetesOptions:
@@ -73,6 +76,26 @@ class KubernetesDriver:
         if numbers < OLDEST:
             raise ActionFailed(f"The cluster runs Kubernetes {version.get('gitVersion')}.", "1.20 or newer is needed.")
         await self._isolation.put_back()
+
+    async def self_check(self) -> list[str]:
+        """What the cluster would not take of a home, a workspace and a storage job, by a dry run of each."""
+        problems = []
+        for what, kind, body in self._samples():
+            try:
+                await self.cluster.create(kind, body, dry_run=True)
+            except ApiError as error:
+                problems.append(f"The cluster would refuse {what}: {refusal(error.message)}")
+        return problems
+
+    def _samples(self) -> Iterator[tuple[str, str, Body]]:
+        options, op_id, gate = self._options, OpId(UUID(int=0)), "codehub-dry-run"
+        yield "a home", "persistentvolumeclaims", m.claim(options, _NOBODYS, Incarnation("dry-run"))
+        for name, image in options.images.items():
+            pod = m.workspace_pod(
+                options, _NOBODYS, "", op_id=op_id, image=image, gate=gate, resources=Resources(), make_owner=True
+            )
+            yield f"a workspace ({name})", "pods", pod
+        yield "a storage job", "pods", m.job_pod(options, _NOBODYS, "", op_id=op_id, gate=gate)
 
     def isolation(self) -> list[str]:
         """What separates workspaces from each other and from the cluster, for /readyz and the log."""

@@ -1,0 +1,115 @@
+"""Remembers that the self-check passed, so that a start with the same versions and settings need not repeat it.
+
+What it was about is one digest: CodeHub's own code, Python, the sandbox, the kernel, the user, the settings, the IDEs
+and the places of all of them. Whatever changes there has the check made again.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import codehub
+from codehub.drivers.ide import AllowList
+from codehub.drivers.process.layout import file_lock, read_json, write_json
+from codehub.drivers.process.machine import Options
+from codehub.drivers.process.programs import READY
+from codehub.errors import StartError, Unreachable
+
+_PARTS = ("drivers/process", "storage_job")  # of our package: what runs or launches programs of workspaces
+
+
+class SelfCheck:
+    """Made at most once for each digest; `path` is where that is kept."""
+
+    def __init__(self, check: Callable[[], Awaitable[None]], digest: Callable[[], str], path: Path) -> None:
+        self._check = check
+        self._digest = digest
+        self._path = path
+        self._problem: str | None = None
+
+    @property
+    def is_due(self) -> bool:
+        return self._passed().get("digest") != self._digest()
+
+    async def ensure(self) -> None:
+        """Make it if it is due. Raises StartError with what does not work, Unreachable while the store is out.
+
+        Where it has passed before, people have workspaces: then what fails is a warning, in `sentence`.
+        """
+        if not self.is_due:
+            return
+        try:
+            await self.make()
+        except StartError as error:
+            if "at" not in self._passed():
+                raise
+            self._problem = error.message
+
+    async def make(self) -> None:
+        """Whether or not it is due."""
+        digest = self._digest()
+        with ExitStack() as stack:  # two processes on one data directory share the check's folder
+            await asyncio.to_thread(stack.enter_context, file_lock(self._path.with_suffix(".lock")))
+            await self._check()
+        try:
+            write_json(self._path, {"digest": digest, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        except OSError as error:
+            raise StartError(f"{self._path} cannot be written: {error.strerror}.") from error
+
+    def sentence(self) -> str:
+        if self._problem is not None:
+            return f"WARNING: {self._problem}"
+        at = self._passed().get("at")
+        if at is None:
+            return "The self-check has not passed yet: it waits for the archive store."
+        return f"The self-check passed ({at}): a program ran as a workspace does; a home was archived and restored."
+
+    def _passed(self) -> dict[str, str]:
+        try:
+            return read_json(self._path) or {}
+        except Unreachable:
+            return {}
+
+
+def digest_of(options: Options, allowed: AllowList, ides: Path, bwrap: str | None, store: str) -> str:
+    """Of everything that the check depends on. `store` names the archive store."""
+    package = Path(codehub.__file__).parent
+    content = {
+        "version": codehub.__version__,
+        "code": [_file(path) for part in _PARTS for path in sorted((package / part).rglob("*.py"))],
+        "python": [sys.version, sys.base_prefix, sys.executable],
+        "sandbox": _file(Path(bwrap)) if bwrap is not None else None,
+        "machine": [platform.release(), os.geteuid(), *_disk(options.root)],
+        "options": repr(options),
+        "store": store,
+        "ides": list(_installed(allowed, ides)),
+    }
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _installed(allowed: AllowList, ides: Path) -> Iterator[list[object]]:
+    for name in allowed.ides:
+        if (ides / name / READY).exists():
+            yield _file(ides / name / READY)
+
+
+def _file(path: Path) -> list[object]:
+    """Enough to notice a change: reading them all would take longer than the rest of a start."""
+    try:
+        found = path.stat()
+    except OSError:
+        return [str(path)]
+    return [str(path), found.st_size, found.st_mtime_ns]
+
+
+def _disk(path: Path) -> list[int]:
+    """Of the nearest folder that is there: another disk is another place to live."""
+    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    return [there.stat().st_dev, os.statvfs(there).f_flag]
