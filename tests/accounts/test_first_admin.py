@@ -175,7 +175,7 @@ async def test_a_password_that_is_made_during_a_stop_is_shown_however_often_it_i
         with pytest.raises(asyncio.CancelledError):
             async with asyncio.timeout(30):
                 await making
-    assert "Log in as     admin" in capsys.readouterr().out
+    assert "Username   admin" in capsys.readouterr().out
 
 
 async def _has_said(capsys: pytest.CaptureFixture[str], words: str) -> bool:
@@ -192,7 +192,7 @@ def test_generated_passwords_differ_and_are_long_enough() -> None:
 def test_codehub_up_shows_it_once(place: Path) -> None:
     with running(place / "d", place / "out") as codehub:
         url = codehub.url
-        found = re.search(r"Log in as +(\S+)\n +Password +(\S+)\n", codehub.printed)
+        found = re.search(r"Username +(\S+)\n +Password +(\S+)\n", codehub.printed)
         assert found, codehub.printed
         body = {"username": found[1], "password": found[2]}
         assert httpx.post(f"{url}api/v1/login", json=body).status_code == 200

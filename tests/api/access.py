@@ -52,6 +52,7 @@ TABLE = (
     Route("POST", "/login", (401, 401, 401, 401, 401, 401), {"username": "nobody", "password": "a wrong one"}),
     Route("GET", "/login/oidc", (404, 404, 404, 404, 404, 404)),
     Route("GET", "/login/oidc/callback", (404, 404, 404, 404, 404, 404)),
+    Route("GET", "/login/link", (403, 403, 403, 403, 403, 403)),
     Route("POST", "/logout", (401, 401, 403, 204, 204, 204)),
     Route("GET", "/session", (401, 401, 200, 200, 200, 200)),
     Route("POST", "/password", (401, 401, 403, 409, 409, 409), {"current": "x", "new": "a much longer one"}),
@@ -132,8 +133,8 @@ def page() -> str:
     lines += [f"| `{route.name}` | {' | '.join(str(route.answer(who)) for who in Who)} |" for route in TABLE]
     lines += [
         "",
-        "`POST /login` is tried with a wrong password, `/login/oidc` without a provider, `POST /password` without a",
-        "password to change, `…/logs` on a workspace that is not running.",
+        "`POST /login` is tried with a wrong password, `/login/oidc` without a provider, `/login/link` from another",
+        "machine, `POST /password` without a password to change, `…/logs` on a workspace that is not running.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -4,9 +4,9 @@ It is written as a whole or not at all, and by one command at a time. A password
 CODEHUB_TOKEN go before it.
 """
 
-import fcntl
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from codehub.cli.exits import CommandError, Exit
+
+if sys.platform != "win32":  # where nothing is locked, and the last one to write wins
+    import fcntl
 
 _MODE = 0o600
 _LOCK_SECONDS = 10.0
@@ -92,11 +95,11 @@ def _locked() -> Iterator[None]:
     until = time.monotonic() + _LOCK_SECONDS
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, _MODE)
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
     try:
-        while True:
+        while sys.platform != "win32":
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

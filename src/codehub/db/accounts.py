@@ -56,6 +56,11 @@ SELECT id FROM users WHERE role = 'admin' AND disabled_at IS NULL AND (password_
 ORDER BY id FOR NO KEY UPDATE
 """
 
+FIRST_ADMINISTRATOR = SQL("""
+SELECT {} FROM users WHERE role = 'admin' AND disabled_at IS NULL AND password_hash IS NOT NULL
+ORDER BY created_at, id LIMIT 1
+""").format(_COLUMNS)
+
 HOLD_ALL = "LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE"
 NAME_BY_HASH = "SELECT username FROM users WHERE password_hash = %s"
 ANY_ADMINISTRATOR = "SELECT EXISTS (SELECT FROM users WHERE role = 'admin')"
@@ -137,6 +142,11 @@ async def set_disabled(conn: Connection, user: UUID, *, disabled: bool) -> None:
 async def administrators(conn: Connection, issuer: str | None) -> Sequence[UUID]:
     """Those who can log in, with a password or at this OpenID provider; held until this transaction ends."""
     return [row[0] for row in await (await conn.execute(ADMINISTRATORS, [issuer])).fetchall()]
+
+
+async def first_administrator(conn: Connection) -> UserRow | None:
+    """The one who was made first, of those who can log in with a password."""
+    return await _one(conn, FIRST_ADMINISTRATOR)
 
 
 async def hold_all(conn: Connection) -> None:

@@ -21,7 +21,20 @@ from codehub.services.provider import Provider
 from codehub.signals.throttle import LoginThrottle
 from codehub.tracing import Span, span
 from codehub.web import csrf, errors, request_ids
-from codehub.web.api import admin, answers, events, figures, health, images, oidc, session, tokens, users, workspaces
+from codehub.web.api import (
+    admin,
+    answers,
+    events,
+    figures,
+    health,
+    images,
+    login_link,
+    oidc,
+    session,
+    tokens,
+    users,
+    workspaces,
+)
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
 from codehub.web.dashboard import pages
@@ -34,7 +47,7 @@ from codehub.web.visit.hosted import OwnOrigins
 from codehub.web.visit.visit import hosts_of
 
 # Of web/api.
-_ACCOUNTS = (session.router, oidc.router, tokens.router, users.router)
+_ACCOUNTS = (session.router, oidc.router, login_link.router, tokens.router, users.router)
 ROUTERS: tuple[APIRouter, ...] = (  # what is asked for most comes first
     workspaces.router,
     *_ACCOUNTS,

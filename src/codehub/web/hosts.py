@@ -10,6 +10,7 @@ address, such as 127.0.0.1 or a machine's name, workspaces are below /w/{id}/ of
 
 import re
 from enum import Enum
+from ipaddress import ip_address
 from typing import Final
 from uuid import UUID
 
@@ -112,6 +113,15 @@ class Hosts:
                 f"other address they open below /w/{{id}}/ of CodeHub's own origin (path mode). {PATH_RISK}"
             )
         return f"Workspaces have origins of their own, {{id}}.{self._host}."
+
+
+def is_loopback(authority: str) -> bool:
+    """Whether this host is this machine by its name alone: localhost, or a loopback address."""
+    name = _split(authority)[0].strip("[]")
+    try:
+        return name == LOCAL or ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _split(authority: str) -> tuple[str, str]:

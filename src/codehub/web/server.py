@@ -10,6 +10,7 @@ import gc
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
@@ -96,6 +97,18 @@ def local_url(listener: socket.socket, beside: socket.socket | None, *, is_tls: 
     if host == "127.0.0.1" and (beside is not None or not _has_ipv6()):
         return f"{_scheme(is_tls)}://localhost:{port}/"
     return url_of(listener, is_tls=is_tls)
+
+
+def login_base(listener: socket.socket, url: str) -> str | None:
+    """Where one-time login links lead to, given our local URL; None when this machine's own addresses are not ours.
+
+    A name could lead to another program that has the same port of another loopback address, and would learn the code.
+    """
+    host, port = listener.getsockname()[:2]
+    scheme = url.partition(":")[0]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - listening everywhere was asked for
+        return f"{scheme}://127.0.0.1:{port}/" if host == "0.0.0.0" else f"{scheme}://[::1]:{port}/"  # noqa: S104
+    return url if ip_address(host).is_loopback else None
 
 
 def _has_ipv6() -> bool:

@@ -64,7 +64,7 @@ class Found(BaseModel):
 class Health(BaseModel):
     """How this process is; `isolation` says for each backend what keeps workspaces apart."""
 
-    version: Annotated[str, Field(examples=["0.1.0"])]
+    version: Annotated[str, Field(examples=["0.2.0"])]
     ready: bool
     dependencies: list[Dependency]
     findings: list[Found]
