@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from codehub.config import setting_names
+from tests.embedded.prepared import prepared
 from tests.support import eventually, workspace_users
 
 STARTED = re.compile(r"URL +(http://\S+)")
@@ -31,14 +32,14 @@ def _users() -> dict[str, str]:
 class Codehub:
     """A running `codehub up`; what it prints goes to a file, as a pipe that nobody reads would stop it."""
 
-    def __init__(self, data: Path, output: Path, **settings: str) -> None:
+    def __init__(self, data: Path, output: Path, *options: str, **settings: str) -> None:
         self.data = data
         self.output = output
         # The tiny workspace: what people get would be downloaded first.
         given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", **_users(), **settings}
         with output.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "codehub", "up"],
+                [sys.executable, "-m", "codehub", "up", *options],
                 stdout=out,
                 stderr=out,
                 stdin=subprocess.DEVNULL,
@@ -81,8 +82,18 @@ class Codehub:
 
 
 @contextmanager
-def running(data: Path, output: Path, **settings: str) -> Iterator[Codehub]:
-    codehub = Codehub(data, output, **settings)
+def running(data: Path, output: Path, *options: str, **settings: str) -> Iterator[Codehub]:
+    """On data that is there; otherwise on a copy of servers that were prepared once for all."""
+    if not data.exists() and "DATABASE_URL" not in settings:
+        prepared(data)
+    with running_from_nothing(data, output, *options, **settings) as codehub:
+        yield codehub
+
+
+@contextmanager
+def running_from_nothing(data: Path, output: Path, *options: str, **settings: str) -> Iterator[Codehub]:
+    """Unless there is data."""
+    codehub = Codehub(data, output, *options, **settings)
     try:
         yield codehub
     finally:
@@ -92,7 +103,7 @@ def running(data: Path, output: Path, **settings: str) -> Iterator[Codehub]:
 
 
 def failing(*arguments: str, **settings: str) -> tuple[int, list[str]]:
-    """Run a command that ends by itself: its exit code and the lines it wrote to standard error."""
+    """Run a command that ends by itself: its exit code and what it told people on standard error, beside its log."""
     done = subprocess.run(
         [sys.executable, "-m", "codehub", *arguments],
         env=environment(**{"CODEHUB_IMAGES": "test", **settings}),
@@ -101,4 +112,4 @@ def failing(*arguments: str, **settings: str) -> tuple[int, list[str]]:
         timeout=60,
         check=False,
     )
-    return done.returncode, done.stderr.splitlines()
+    return done.returncode, [line for line in done.stderr.splitlines() if not line.startswith("{")]

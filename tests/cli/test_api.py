@@ -19,7 +19,7 @@ from codehub.config import Settings
 from tests.cli.codehub import environment, failing
 from tests.support import eventually, free_port
 
-PASSWORD = re.compile(r"Log in as +admin\n +Password +(\S+)")
+PASSWORD = re.compile(r"Username +admin\n +Password +(\S+)")
 URL = re.compile(r"running at (http://\S+)/\.")
 
 
@@ -51,6 +51,7 @@ def starting(output: Path, **settings: str) -> Iterator["subprocess.Popen[bytes]
             process.wait()
 
 
+@pytest.mark.exhaustive
 def test_two_beside_each_other(tmp_path: Path, database: str, server_redis: str) -> None:
     settings = {"DATABASE_URL": database, "REDIS_URL": server_redis}
     with api(tmp_path / "a", **settings) as first, api(tmp_path / "b", **settings) as second:
@@ -108,6 +109,7 @@ def test_while_it_waits_for_the_first_administrator_it_takes_no_requests(
             eventually(lambda: told("/readyz").status_code == 200, "it is ready", 30)
 
 
+@pytest.mark.exhaustive
 def test_a_port_that_another_program_took_while_it_waited_is_told(
     tmp_path: Path, database: str, server_redis: str
 ) -> None:

@@ -35,6 +35,7 @@ def command(data: Path, *arguments: str, **settings: str) -> str:
     return done.stdout
 
 
+@pytest.mark.exhaustive
 def test_beside_a_running_codehub_and_into_a_new_one(place: Path) -> None:
     data, file, new = place / "d", place / "codehub.backup", place / "e"
     with ExitStack() as stack, running(data, place / "out", **ADMIN) as codehub:

@@ -5,11 +5,15 @@ import subprocess
 import sys
 
 import psycopg
+import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier
 
 from codehub import __version__
+from codehub.cli.platforms import require_linux
+from codehub.commit import commit
 from codehub.db.migrate import newest_version
+from codehub.errors import StartError
 from tests.cli.codehub import environment
 from tests.support import Databases
 
@@ -26,7 +30,32 @@ def output_of(*arguments: str, **settings: str) -> str:
 
 
 def test_version() -> None:
-    assert output_of("--version") == f"codehub {__version__}\n"
+    found = commit()
+    assert output_of("--version") == f"codehub {__version__}" + (f" ({found})\n" if found else "\n")
+
+
+def test_commands_for_a_server_elsewhere_need_nothing_that_only_linux_has() -> None:
+    program = """import sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "uvloop"):
+    sys.modules[name] = None
+import codehub.cli.exits
+sys.platform = "win32"
+import codehub.cli.credentials  # chooses by platform
+sys.platform = "linux"
+from codehub.cli.main import main
+main()
+"""
+    for words in (("ws", "--help"), ("login", "--help"), ("user", "--help"), ("--version",)):
+        command = [sys.executable, "-c", program, *words]
+        done = subprocess.run(command, env=environment(), check=False, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_servers_say_where_they_run(platform: str) -> None:
+    with pytest.raises(StartError, match=r"`codehub up` runs on Linux only\. Here the commands"):
+        require_linux("up", platform)
+    require_linux("up", "linux")
 
 
 def test_settings_are_shown_with_their_values_but_no_secret() -> None:

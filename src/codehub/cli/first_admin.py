@@ -3,6 +3,7 @@
 import asyncio
 
 from codehub.cli.running import say
+from codehub.cli.welcome import credentials
 from codehub.errors import Unavailable
 from codehub.services.accounts import FirstAdmin, FirstAdminMaking
 from codehub.together import finished
@@ -40,7 +41,7 @@ async def _attempt(making: FirstAdminMaking) -> FirstAdmin | None:
 
 
 def introduce(admin: FirstAdmin | None) -> None:
-    if admin is not None:  # made in this start; the password is never shown again, and never logged
-        generated = f"{admin.password}\n    It is not shown again."
-        shown = "as in CODEHUB_ADMIN_PASSWORD" if admin.password is None else generated
-        say(f"    Log in as     {admin.username}\n    Password      {shown}\n")
+    """Where there is no box to show it in."""
+    if admin is not None:  # made in this start
+        for name, value in credentials(admin):
+            say(f"   {name:<11}{value}")

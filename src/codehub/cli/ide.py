@@ -13,6 +13,7 @@ import structlog
 import typer
 
 from codehub.cli.exits import CommandError, Exit
+from codehub.cli.startup import Step
 from codehub.config import Settings
 from codehub.drivers.ide import IDES
 from codehub.drivers.images import for_processes
@@ -24,6 +25,9 @@ from codehub.errors import StartError
 from codehub.model.workspace import InstanceBackend
 
 FIRST = "jupyterlab"  # seconds to install; the others take minutes
+FIRST_TITLE = "JupyterLab (first start, about 250 MB)"
+# What uv says when a part of its work is done: what comes next, and how far that is.
+_PARTS = (("Resolved ", "downloading", 0.1), ("Prepared ", "installing", 0.6), ("Installed ", "compiling", 0.7))
 
 log = structlog.get_logger(__name__)
 
@@ -42,15 +46,23 @@ def install_one(settings: Settings, name: str) -> None:
     typer.echo(f"{name} is installed ({time.monotonic() - started:.0f} s).")
 
 
-async def install_first(settings: Settings, data_dir: Path, say: Callable[[str], None]) -> None:
-    """For a first start: one IDE, if the settings offer it. A failure is a warning: what else there is can be used."""
-    ides = ide_folder(data_dir)
-    if InstanceBackend.PROCESS not in settings.backends.enabled or (ides / FIRST / READY).exists():
-        return
-    if FIRST not in for_processes(settings.backends.image_of).ides:
-        return
+def is_first_needed(settings: Settings, data_dir: Path) -> bool:
+    """Whether the settings offer the first IDE and it is not there yet."""
+    if InstanceBackend.PROCESS not in settings.backends.enabled or (ide_folder(data_dir) / FIRST / READY).exists():
+        return False
+    return FIRST in for_processes(settings.backends.image_of).ides
+
+
+async def install_first(data_dir: Path, step: Step, warn: Callable[[str], None]) -> None:
+    """For a first start: one IDE. A failure is a warning: what else there is can be used."""
     stop = threading.Event()
-    work = asyncio.create_task(asyncio.to_thread(install, FIRST, ides, say, stop))
+
+    def progress(line: str) -> None:
+        for sign, text, done in _PARTS:
+            if line.startswith(sign):
+                step.detail(text, done)
+
+    work = asyncio.create_task(asyncio.to_thread(install, FIRST, ide_folder(data_dir), progress, stop))
     try:
         await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -59,9 +71,7 @@ async def install_first(settings: Settings, data_dir: Path, say: Callable[[str],
         raise
     except StartError as error:
         log.warning("an IDE was not installed", ide=FIRST, why=str(error))
-        say(f"WARNING: {FIRST} was not installed: {error}\n    → Then: codehub ide install {FIRST}")
-    else:
-        say(f"{FIRST} is installed.")
+        warn(f"{IDES[FIRST].title.partition(':')[0]} was not installed: {error} Then run: codehub ide install {FIRST}")
 
 
 def states_of(settings: Settings) -> dict[str, str]:

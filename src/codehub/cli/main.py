@@ -5,17 +5,21 @@ to do about it, and exits with a code that says of which kind it is (exits.py).
 Each command imports what it needs when it runs, so that the quick ones stay quick.
 """
 
+import os
+import signal
 import sys
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 from codehub import __version__
-from codehub.cli import adopt, drill, gc, images, login, losses, output, tokens, users, ws_state
+from codehub.cli import adopt, drill, gc, images, login, login_link, losses, output, terminal, tokens, users, ws_state
 from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
 from codehub.cli.exits import Exit, exit_code_of
 from codehub.cli.options import Json
+from codehub.cli.platforms import require_linux
 from codehub.errors import CodeHubError, SettingsError, StartError
 
 app = typer.Typer(
@@ -34,7 +38,10 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"codehub {__version__}")
+        from codehub.commit import commit
+
+        found = commit()
+        typer.echo(f"codehub {__version__}" + (f" ({found})" if found else ""))
         raise typer.Exit
 
 
@@ -48,18 +55,32 @@ def options(
 
 
 @app.command(name="up")
-def up_command() -> None:
+def up_command(
+    open_browser: Annotated[
+        bool, typer.Option("--open", help="Open the dashboard in your browser, logged in by the one-time link.")
+    ] = False,
+) -> None:
     """Start CodeHub on this machine, until Ctrl-C.
 
     It has servers of its own unless DATABASE_URL and REDIS_URL name others.
     """
+    require_linux("up")
+    # What follows takes a second before it can hear signals by itself.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop_before_start)
     from codehub import logs
     from codehub.cli import up
     from codehub.config import Settings
 
     settings = Settings.load()
-    logs.configure(settings.log)
-    up.run(settings)
+    logs.configure_for_file(settings.log)
+    up.run(settings, open_browser=open_browser)
+
+
+def _stop_before_start(_number: int, _frame: FrameType | None) -> None:
+    """Nothing is to be undone yet. Not by an exception: an interrupted `exec` is Python's exit code, caught or not."""
+    typer.echo(terminal.shown("Stopping …\nStopped."))
+    os._exit(Exit.OK)
 
 
 @app.command(name="coordinator")
@@ -68,6 +89,7 @@ def coordinator_command() -> None:
 
     It uses the servers that DATABASE_URL and REDIS_URL name.
     """
+    require_linux("coordinator")
     from codehub import logs
     from codehub.cli import coordinator
     from codehub.config import Settings
@@ -83,6 +105,7 @@ def api_command() -> None:
 
     It uses the servers that DATABASE_URL and REDIS_URL name.
     """
+    require_linux("api")
     from codehub import logs
     from codehub.cli import api
     from codehub.config import Settings
@@ -98,6 +121,7 @@ def proxy_command() -> None:
 
     It leads to workspaces and to the API processes that CODEHUB_API_URL names, and may run several times.
     """
+    require_linux("proxy")
     from codehub import logs
     from codehub.cli import proxy
     from codehub.config import Settings
@@ -176,6 +200,7 @@ def install_ide(name: Annotated[str, typer.Argument(help="One of `codehub ide li
 for _name, _command in (
     ("login", login.login),
     ("logout", login.logout),
+    ("login-link", login_link.login_link),
     ("whoami", login.whoami),
     ("images", images.images),
     ("gc", gc.gc),

@@ -5,12 +5,15 @@ SIGTERM may be told to others first (web/draining.py); a second one, and Ctrl-C,
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 
 import uvloop
 
+from codehub.cli import terminal
 from codehub.config import TracingConfig
 from codehub.tracing.otlp import exporting
 from codehub.web.draining import Draining
@@ -61,6 +64,10 @@ async def _until_signalled(work: Callable[[], Coroutine[None, None, None]], drai
 
 def say(line: str) -> None:
     """Progress is for the person at the terminal; it is not a log. When nobody reads it any more, work goes on."""
-    with contextlib.suppress(OSError, ValueError):  # a character that the terminal lacks is a ValueError
-        sys.stdout.write(f"{line}\n")
+    try:
+        sys.stdout.write(f"{terminal.shown(line)}\n")
         sys.stdout.flush()
+    except (OSError, ValueError):
+        # Python would try once more at its end, and end with 120.
+        with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())

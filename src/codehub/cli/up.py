@@ -1,29 +1,34 @@
 """`codehub up`: everything on one machine, in one process, with servers of its own.
 
-Order of start: the port (a port in use costs nothing), the data directory, the drivers, the servers, the migrations, a
-first IDE, HTTP. Stopping goes the other way, on Ctrl-C or SIGTERM, at any moment of the start too. What is left behind
-is data and the workspaces that run, which the next start finds again.
+Order of start: the port (a port in use costs nothing), the data directory with the log file in it, then the steps that
+people see: the database and, beside it, what a first start installs; the self-check; HTTP. Stopping goes the other way,
+on Ctrl-C or SIGTERM, at any moment of the start too. What is left behind is data and the workspaces that run, which the
+next start finds again.
 """
 
 import asyncio
 import contextlib
+import shutil
 import socket
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 from pydantic import SecretStr
 
-from codehub import __version__
-from codehub.cli import first_admin, ide
+from codehub import logs
+from codehub.cli import browser, first_admin, first_start, open_files, self_check
 from codehub.cli.checks.machine import data_dir_of, running_url
 from codehub.cli.fronting import certificate_of, serve_public
-from codehub.cli.isolation import described
+from codehub.cli.isolation import warnings
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
+from codehub.cli.startup import Startup
+from codehub.cli.welcome import Welcome
 from codehub.config import ServerConfig, Settings
 from codehub.coordinator.run import Coordinator, Infrastructure, open_coordinator
 from codehub.db import census, migrate
@@ -31,48 +36,54 @@ from codehub.db.pool import API_TIMEOUTS, Pool, Role, connection, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.dependencies import Checks, Dependency
 from codehub.drivers.load import Drivers, open_drivers
-from codehub.embedded.datadir import DataDir
+from codehub.embedded.datadir import OTHER_FOLDER, DataDir
 from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.model.workspace import Phase
+from codehub.services import login_links
 from codehub.services.doctor.room import store_folders
 from codehub.signals.connect import open_redis
 from codehub.signals.connect import ping as ping_redis
+from codehub.signals.login_links import RedisLoginLinks
 from codehub.web.context import Context
 from codehub.web.health import look_at
-from codehub.web.hosts import Hosts
-from codehub.web.server import listen, listen_beside, listen_unix, local_url
+from codehub.web.server import listen, listen_beside, listen_unix, local_url, login_base
 
 log = structlog.get_logger(__name__)
 
 FIRST_TERM_SECONDS = 5.0
 LAST_LOOK_SECONDS = 1.0
-FIRST_IDE_SECONDS = 120.0  # then it goes on beside everything else
+FIRST_START_BYTES = 160 << 20  # the servers' programs and an empty database
+LATER_START_BYTES = 32 << 20  # PostgreSQL begins a new file of 16 MB whenever one is full
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, *, open_browser: bool = False) -> None:
     """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own keeps dying."""
-    run_until_stopped(lambda: _up(settings), settings.tracing)
+    open_files.raise_limit()
+    run_until_stopped(lambda: _up(settings, open_browser=open_browser), settings.tracing)
 
 
-async def _up(settings: Settings) -> None:
+async def _up(settings: Settings, *, open_browser: bool) -> None:
     path = data_dir_of(settings.server.data_dir)
     with (
+        Startup() as startup,
         contextlib.closing(_listen(settings.server, path)) as listener,
-        DataDir.open(path) as data_dir,
+        _data_directory(settings, path) as data_dir,
     ):
         certificate_of(settings)  # one that cannot be used is told at once
         async with (
-            open_drivers(settings, data_dir.path) as drivers,
-            _dependencies(settings, data_dir, drivers) as dependencies,
-            _first_ide(settings, data_dir),
+            first_start.installing(settings, data_dir.path, startup) as first,
+            _servers(settings, data_dir, startup) as servers,
         ):
-            accounts = settings.accounts
-            browser = {"browser": [Hosts(accounts.workspace_host, accounts.public_url).description]}
-            for line in described({**drivers.isolation(), **browser}, await look_at(drivers.checks)):
-                say(line)
-            await _serve(dependencies, listener, data_dir)
+            await first.sandbox  # what the driver of processes looks for when it is opened
+            async with (
+                open_drivers(settings, data_dir.path) as drivers,
+                _dependencies(settings, data_dir, drivers, servers) as dependencies,
+            ):
+                await first.wait_for_ide()
+                await _self_check(drivers, startup)
+                await _serve(dependencies, listener, data_dir, _Arrival(startup, open_browser))
 
 
 def _listen(server: ServerConfig, data_dir: Path) -> socket.socket:
@@ -85,6 +96,68 @@ def _listen(server: ServerConfig, data_dir: Path) -> socket.socket:
         raise
 
 
+@contextlib.contextmanager
+def _data_directory(settings: Settings, path: Path) -> Iterator[DataDir]:
+    """Opened, with everything that is logged in a file of it."""
+    with DataDir.open(path) as data_dir:
+        try:
+            logs.open_file(settings.log, _log_file(data_dir))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StartError(f"The log {_log_file(data_dir)} cannot be written: {reason}.", OTHER_FOLDER) from error
+        _check_room(data_dir, is_first=settings.database.url is None and not (data_dir.path / "postgres").exists())
+        yield data_dir
+
+
+def _log_file(data_dir: DataDir) -> Path:
+    return data_dir.logs / logs.FILE
+
+
+def _check_room(data_dir: DataDir, *, is_first: bool) -> None:
+    """A server that runs out of room on its way stops in the middle of things."""
+    free, needed = shutil.disk_usage(data_dir.path).free, FIRST_START_BYTES if is_first else LATER_START_BYTES
+    if free < needed:
+        raise StartError(
+            f"Only {free >> 20} MB are free on the disk of {data_dir.path}; CodeHub needs {needed >> 20} MB to start.",
+            "Make room, or choose another folder with CODEHUB_DATA_DIR.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    database_url: str
+    redis_url: str
+    keep: Callable[[], "asyncio.Future[None]"]
+
+
+@contextlib.asynccontextmanager
+async def _servers(settings: Settings, data_dir: DataDir, startup: Startup) -> AsyncIterator[_Servers]:
+    """PostgreSQL, migrated, and Redis: those that the settings name, or our own."""
+    external_database, external_redis = _url(settings.database.url), _url(settings.redis.url)
+    async with contextlib.AsyncExitStack() as stack:
+        with startup.step("Database") as step:
+
+            def progress(text: str) -> None:
+                step.detail(text)
+                startup.note(text)  # worth a line only after the start
+
+            embedded = EmbeddedServers(
+                data_dir,
+                server_user=settings.server.embedded_user,
+                postgres=external_database is None,
+                valkey=external_redis is None,
+                progress=progress,
+            )
+            servers = await stack.enter_async_context(embedded.running())
+            database_url = external_database or servers.database_url
+            redis_url = external_redis or servers.redis_url
+            assert database_url is not None
+            assert redis_url is not None
+            step.detail("preparing the schema")
+            await _migrate(database_url)
+        yield _Servers(database_url, redis_url, lambda: asyncio.ensure_future(servers.keep()))
+
+
 @dataclass(frozen=True, slots=True)
 class _Dependencies:
     checks: Checks
@@ -92,69 +165,42 @@ class _Dependencies:
     coordinator: Coordinator
     context: Context
     metrics: Metrics
-    keep_servers: Callable[[], "asyncio.Future[None]"]
-    database_url: str
-    redis_url: str
+    servers: _Servers
 
 
 @contextlib.asynccontextmanager
-async def _dependencies(settings: Settings, data_dir: DataDir, drivers: Drivers) -> AsyncIterator[_Dependencies]:
-    external_database, external_redis = _url(settings.database.url), _url(settings.redis.url)
-    embedded = EmbeddedServers(
-        data_dir,
-        server_user=settings.server.embedded_user,
-        postgres=external_database is None,
-        valkey=external_redis is None,
-        progress=say,
-    )
-    async with embedded.running() as servers:
-        database_url = external_database or servers.database_url
-        redis_url = external_redis or servers.redis_url
-        assert database_url is not None
-        assert redis_url is not None
-        say("Preparing the database …")
-        await _migrate(database_url)
-        infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
-        metrics = Metrics()
-        async with (
-            open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
-            open_redis(redis_url) as redis,
-            open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry) as coordinator,
-        ):
-            checks: Checks = {
-                Dependency.POSTGRESQL: lambda: ping_database(pool),
-                Dependency.REDIS: lambda: ping_redis(redis),
-                Dependency.COORDINATOR: coordinator.check,
-                **drivers.checks,
-            }
-            folders = [data_dir.path, *store_folders(settings.store.url)]
-            context = Context(settings, pool, redis, drivers.images, drivers.default_backend, folders)
-            yield _Dependencies(
-                checks,
-                drivers,
-                coordinator,
-                context,
-                metrics,
-                lambda: asyncio.ensure_future(servers.keep()),
-                database_url,
-                redis_url,
-            )
+async def _dependencies(
+    settings: Settings, data_dir: DataDir, drivers: Drivers, servers: _Servers
+) -> AsyncIterator[_Dependencies]:
+    database_url, redis_url = servers.database_url, servers.redis_url
+    infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
+    metrics = Metrics()
+    async with (
+        open_pool(database_url, Role.API, max_size=settings.database.pool_size, timeouts=API_TIMEOUTS) as pool,
+        open_redis(redis_url) as redis,
+        open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry) as coordinator,
+    ):
+        checks: Checks = {
+            Dependency.POSTGRESQL: lambda: ping_database(pool),
+            Dependency.REDIS: lambda: ping_redis(redis),
+            Dependency.COORDINATOR: coordinator.check,
+            **drivers.checks,
+        }
+        folders = [data_dir.path, *store_folders(settings.store.url)]
+        context = Context(settings, pool, redis, drivers.images, drivers.default_backend, folders)
+        yield _Dependencies(checks, drivers, coordinator, context, metrics, servers)
 
 
-@contextlib.asynccontextmanager
-async def _first_ide(settings: Settings, data_dir: DataDir) -> AsyncIterator[None]:
-    """Goes on when it is there, or has failed, or takes too long; then it is installed beside everything else."""
-    installing = asyncio.create_task(ide.install_first(settings, data_dir.path, say))
-    try:
-        done, _ = await asyncio.wait({installing}, timeout=FIRST_IDE_SECONDS)
-        if not done:
-            say("This takes long; CodeHub starts meanwhile.")
-        for task in done:
-            task.result()
-        yield
-    finally:
-        installing.cancel()
-        await asyncio.gather(installing, return_exceptions=True)
+async def _self_check(drivers: Drivers, startup: Startup) -> None:
+    """A workspace must be able to live here. Weaknesses are warnings: /readyz and `codehub doctor` have the details."""
+    with startup.step("Self-check"):
+        await self_check.ensure(drivers, startup.warn)
+        states = await look_at(drivers.checks)
+    isolation = drivers.isolation()
+    for name, lines in isolation.items():
+        log.info("isolation of workspaces", backend=name, lines=list(lines))
+    for line in warnings(isolation, states):
+        startup.warn(line)
 
 
 async def _migrate(database_url: str) -> None:
@@ -169,31 +215,32 @@ async def _migrate(database_url: str) -> None:
         raise
 
 
-async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir) -> None:
+async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir, arrival: "_Arrival") -> None:
     """The public port is the proxy's; the API is behind it, on a socket that nobody else can open."""
     is_tls = dependencies.context.settings.server.tls_cert is not None
     app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation, dependencies.metrics)
     api = data_dir.web / "api.sock"
     beside = listen_beside(listener)
     url = local_url(listener, beside, is_tls=is_tls)
-    data_dir.publish_url(url)
+    base = login_base(listener, url)
+    data_dir.publish_url(url, base)
     listeners = [listener] if beside is None else [listener, beside]
     behind = listen_unix(api)
     public = serve_public(
         dependencies.context.settings,
         listeners,
         [f"unix:{api}"],
-        dependencies.database_url,
-        dependencies.redis_url,
+        dependencies.servers.database_url,
+        dependencies.servers.redis_url,
         registry=dependencies.metrics.registry,
     )
     parts = {
         asyncio.create_task(serve_with_events(app, behind), name="http"),
         asyncio.create_task(public, name="proxy"),
         asyncio.create_task(dependencies.coordinator.run(), name="coordinator"),
-        dependencies.keep_servers(),
+        dependencies.servers.keep(),
     }
-    announcing = asyncio.create_task(_announce(dependencies, url, data_dir), name="announcement")
+    announcing = asyncio.create_task(arrival.announce(dependencies, url, base, data_dir), name="announcement")
     try:
         done, _ = await asyncio.wait({*parts, announcing}, return_when=asyncio.FIRST_COMPLETED)
         if done == {announcing}:
@@ -208,6 +255,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         await _say_what_goes_on(dependencies.context.pool)
         behind.close()
         api.unlink(missing_ok=True)
+        browser.forget(data_dir.web)
 
 
 async def _say_what_goes_on(pool: Pool) -> None:
@@ -231,14 +279,43 @@ async def _coordinating(coordinator: Coordinator) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def _announce(dependencies: _Dependencies, url: str, data_dir: DataDir) -> None:
-    """As soon as one can log in; a database that is slow to tell who can is waited for."""
-    await _coordinating(dependencies.coordinator)
-    admin = await first_admin.make(dependencies.context)
-    say(f"\nCodeHub {__version__} is running.\n")
-    say(f"    URL   {url}\n    Data  {data_dir.path}\n    Stop  Ctrl-C\n")
-    first_admin.introduce(admin)
-    log.info("codehub is running", url=url)
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """The end of a start: what people are told, and their browser."""
+
+    startup: Startup
+    open_browser: bool
+
+    async def announce(self, dependencies: _Dependencies, url: str, base: str | None, data_dir: DataDir) -> None:
+        """As soon as one can log in; a database that is slow to tell who can is waited for."""
+        context = dependencies.context
+        with self.startup.step("Web server"):
+            await _coordinating(dependencies.coordinator)
+            admin = await first_admin.make(context)
+        is_seen = sys.stdout.isatty()  # elsewhere it would stand in a journal, for whoever reads that
+        try:
+            login_url = await _login_url(context, base) if is_seen or self.open_browser else None
+        except asyncio.CancelledError:
+            first_admin.introduce(admin)  # nobody could learn the password later
+            raise
+        self.startup.finish()
+        public_url = context.settings.accounts.public_url
+        shown = login_url if is_seen else None
+        welcome = Welcome(url, data_dir.path, _log_file(data_dir), admin, shown, base is not None, public_url)
+        say("\n" + "\n".join(welcome.lines()))
+        log.info("codehub is running", url=url)
+        if self.open_browser:
+            await browser.open_page(login_url or url, data_dir.web, say)
+
+
+async def _login_url(context: Context, base: str | None) -> str | None:
+    """None where there can be no link, or while Redis does not answer: `codehub login-link` makes one later."""
+    if base is None:
+        return None
+    with contextlib.suppress(Unavailable):
+        link = await login_links.issue(context.pool, RedisLoginLinks(context.redis))
+        return None if link is None else link.url(base)
+    return None
 
 
 def _url(secret: SecretStr | None) -> str | None:

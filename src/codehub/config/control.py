@@ -100,7 +100,10 @@ class LogConfig(Group):
         "info", validation_alias="CODEHUB_LOG_LEVEL", description="The least important messages to log."
     )
     format: Literal["auto", "text", "json"] = Field(
-        "auto", validation_alias="CODEHUB_LOG_FORMAT", description="`auto` is text on a terminal and JSON elsewhere."
+        "auto",
+        validation_alias="CODEHUB_LOG_FORMAT",
+        description="`auto` is text on a terminal and JSON elsewhere. "
+        "`codehub up` logs to `logs/codehub.log` in the data directory, and to standard error if that is no terminal.",
     )
 
 

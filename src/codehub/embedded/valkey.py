@@ -52,6 +52,20 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
     socket = host.data.run / VALKEY_SOCKET
     await _until_ready(server, folder, socket, password)
     await uninterrupted(asyncio.to_thread(runtime.prune, package, host.data.runtime))
+    return _url(socket, password)
+
+
+def url_at(folder: Path) -> str:
+    """That of a server that runs on this data directory. Raises StartError when its secret cannot be read."""
+    try:
+        password = (folder / "secrets" / "valkey-password").read_text().strip()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise StartError(f"The secrets of {folder} cannot be read: {reason}.", "Run this as CodeHub's user.") from error
+    return _url(folder / "run" / VALKEY_SOCKET, password)
+
+
+def _url(socket: Path, password: str) -> str:
     return f"unix://:{quote(password, safe='')}@{quote(os.fsencode(socket))}"
 
 
