@@ -1,34 +1,12 @@
-/** How the dashboard is built: into the Python package, with names that change with the content, compressed once. */
+/** How the dashboard is built: into the Python package, with names that change with the content. */
 
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { brotliCompressSync, gzipSync } from "node:zlib";
 import react from "@vitejs/plugin-react";
-import { defineConfig, type Plugin } from "vite";
-
-const BUILT = "../src/codehub/web/dashboard/built";
-
-/** Puts a `.gz` and a `.br` beside everything that gets smaller by it; the server sends them as they are. */
-function compressed(): Plugin {
-  return {
-    name: "compressed",
-    apply: "build",
-    closeBundle() {
-      for (const name of readdirSync(BUILT, { recursive: true, encoding: "utf8" })) {
-        if (!/\.(js|css|html|svg)$/.test(name)) continue;
-        const path = join(BUILT, name);
-        const plain = readFileSync(path);
-        writeFileSync(`${path}.gz`, gzipSync(plain, { level: 9 }));
-        writeFileSync(`${path}.br`, brotliCompressSync(plain));
-      }
-    },
-  };
-}
+import { defineConfig } from "vite";
 
 export default defineConfig({
-  plugins: [react(), compressed()],
+  plugins: [react()],
   build: {
-    outDir: BUILT,
+    outDir: "../src/codehub/web/dashboard/built",
     emptyOutDir: true,
     assetsInlineLimit: 0, // the page's policy allows no data: URLs
     modulePreload: { polyfill: false }, // … nor scripts in the page

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from codehub.web.dashboard import built
 from tests.api.contract import contract
 from tests.model import builders as b
 from tests.support import missing
+from tools import dashboard
 
 ROOT = Path(__file__).parents[2]
 FRONTEND = ROOT / "frontend"
@@ -23,7 +25,7 @@ MOST_BYTES = 200_000  # of compressed JavaScript, for the first look
 @pytest.fixture(scope="module")
 def node() -> str:
     if not NODE.exists() or not (FRONTEND / "node_modules" / ".ready").exists():
-        missing("the dashboard's packages: run `make dashboard`")
+        missing("the dashboard's packages", "make dashboard")
     return str(NODE)
 
 
@@ -66,22 +68,61 @@ def test_its_types_are_the_api_s(node: str, tmp_path: Path) -> None:
 def test_the_first_look_is_small() -> None:
     files = built.read()
     if not files:
-        missing("the dashboard: run `make dashboard`")
+        missing("the dashboard", "make dashboard")
     page = files[built.INDEX].plain.decode()
     scripts = set(re.findall(r'"/(assets/[^"]+\.js)"', page))
     assert scripts
-    assert sum(len(files[name].compressed["gzip"]) for name in scripts) <= MOST_BYTES
+    assert sum(len(files[name].gzipped) for name in scripts) <= MOST_BYTES
 
 
 def test_what_is_built_asks_nobody_else() -> None:
     files = built.read()
     if not files:
-        missing("the dashboard: run `make dashboard`")
+        missing("the dashboard", "make dashboard")
     assert not re.search(r'(?:src|href)="(?!/)', files[built.INDEX].plain.decode())
     for name, file in files.items():
         hosts = set(re.findall(r"https?://([a-z0-9.-]+)", file.plain.decode()))
         # Names of XML, links in React's messages; nothing that is fetched.
         assert hosts <= {"www.w3.org", "react.dev"}, name
+
+
+def test_what_is_committed_is_built_of_these_sources() -> None:
+    assert dashboard.is_current(), "run `make dashboard` and commit what it builds"
+
+
+def test_a_changed_source_is_noticed(tmp_path: Path) -> None:
+    for source in dashboard.SOURCES:
+        copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
+        (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / source, tmp_path / source)
+    assert not dashboard.is_current(tmp_path), "nothing is built"
+    (tmp_path / dashboard.BUILT).mkdir(parents=True)
+    dashboard.record(tmp_path)
+    assert dashboard.is_current(tmp_path)
+    for path in ("frontend/src/app.tsx", "docs/runbook.md", "frontend/src/new.ts"):
+        with (tmp_path / path).open("a") as file:
+            file.write(" ")
+        assert not dashboard.is_current(tmp_path), path
+        dashboard.record(tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_a_fresh_build_is_what_is_committed_byte_for_byte(node: str, tmp_path: Path) -> None:
+    """Elsewhere, and under a name with spaces: no path of the machine gets into it."""
+    root = tmp_path / "another place"
+    shutil.copytree(FRONTEND, root / "frontend", ignore=shutil.ignore_patterns("node_modules"))
+    (root / "frontend" / "node_modules").symlink_to(FRONTEND / "node_modules")
+    (root / "docs").mkdir()
+    shutil.copy(ROOT / "docs/runbook.md", root / "docs")
+    vite = [node, "node_modules/vite/bin/vite.js", "build", "--logLevel=warn"]
+    done = subprocess.run(vite, check=False, cwd=root / "frontend", capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    dashboard.record(root)
+    assert contents(root / dashboard.BUILT) == contents(ROOT / dashboard.BUILT)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_lock_names_no_host() -> None:

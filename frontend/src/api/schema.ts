@@ -387,7 +387,7 @@ export interface components {
         Health: {
             /**
              * Version
-             * @example 0.1.0
+             * @example 0.2.0
              */
             version: string;
             /** Ready */

@@ -429,6 +429,8 @@ export const en = {
   "error.wrong_password": "The current password is not right.",
   "error.weak_password": "That password is too short or too common. Take a longer one, for example a sentence.",
   "error.no_password": "Your account has no password to change: you log in through your organisation.",
+  "error.link_used":
+    "This login link was used or has expired. Log in with your password, or get a new link with “codehub login-link”.",
   "error.oidc_failed": "The login with your organisation did not succeed. Try again.",
   "error.not_logged_in": "You are not logged in any more.",
   "error.admin_only": "Only administrators may do that.",

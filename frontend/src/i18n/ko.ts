@@ -429,6 +429,8 @@ export const ko: Words = {
   "error.wrong_password": "현재 비밀번호가 맞지 않습니다.",
   "error.weak_password": "비밀번호가 너무 짧거나 흔합니다. 문장처럼 더 긴 것을 쓰세요.",
   "error.no_password": "바꿀 비밀번호가 없는 계정입니다. 조직 계정으로 로그인하세요.",
+  "error.link_used":
+    "이미 사용했거나 만료된 로그인 링크입니다. 비밀번호로 로그인하거나 codehub login-link 명령으로 새 링크를 만드세요.",
   "error.oidc_failed": "조직 계정 로그인에 실패했습니다. 다시 시도하세요.",
   "error.not_logged_in": "로그인이 끝났습니다.",
   "error.admin_only": "관리자만 할 수 있습니다.",

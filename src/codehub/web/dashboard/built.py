@@ -1,8 +1,10 @@
 """What Vite built, read once and kept in memory: less than a megabyte, so that no request touches the disk.
 
-Each file may have a `.gz` and a `.br` beside it, made at build time; whoever asks gets the smallest they can read.
+Each file is compressed once, when it is read (20 ms in all), and sent so to whoever can read it.
 """
 
+import gzip
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,7 +12,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "built"
 INDEX = "index.html"
-_ENCODINGS = {"br": ".br", "gzip": ".gz"}  # the smallest first
+_REFUSED = re.compile(r";\s*q=0(\.0*)?\s*$")
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -21,20 +23,17 @@ _MEDIA_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file and its compressed forms."""
+    """One file and its compressed form."""
 
     plain: bytes
-    compressed: Mapping[str, bytes]
+    gzipped: bytes
     media_type: str
     etag: str
 
     def best_for(self, accepted: str) -> tuple[bytes, str | None]:
         """The body, and its encoding, for an Accept-Encoding header."""
-        readable = {each.partition(";")[0].strip() for each in accepted.split(",") if "q=0" not in each}
-        for encoding, body in self.compressed.items():
-            if encoding in readable:
-                return body, encoding
-        return self.plain, None
+        readable = {each.partition(";")[0].strip() for each in accepted.split(",") if not _REFUSED.search(each)}
+        return (self.gzipped, "gzip") if "gzip" in readable else (self.plain, None)
 
 
 def read(folder: Path = FOLDER) -> Mapping[str, File]:
@@ -47,9 +46,5 @@ def read(folder: Path = FOLDER) -> Mapping[str, File]:
 
 def _file(path: Path) -> File:
     plain = path.read_bytes()
-    compressed = {
-        encoding: beside.read_bytes()
-        for encoding, ending in _ENCODINGS.items()
-        if (beside := path.with_name(path.name + ending)).is_file()
-    }
-    return File(plain, compressed, _MEDIA_TYPES[path.suffix], f'"{blake2b(plain, digest_size=16).hexdigest()}"')
+    etag = f'"{blake2b(plain, digest_size=16).hexdigest()}"'
+    return File(plain, gzip.compress(plain, mtime=0), _MEDIA_TYPES[path.suffix], etag)
