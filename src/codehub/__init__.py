@@ -1,3 +1,3 @@
 """CodeHub: browser-IDE workspaces that cost nothing while nobody is in them and never lose a byte."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
