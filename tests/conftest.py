@@ -1,11 +1,15 @@
 """Settings that hold for every test, and the servers that tests share."""
 
+import asyncio
 import os
 import shutil
 import signal
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import hypothesis
 import psycopg
@@ -13,44 +17,69 @@ import pytest
 from hypothesis import HealthCheck
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from codehub.config import Settings
 from codehub.db import migrate
 from codehub.db.pool import Connection, Pool, Role, open_pool
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.signals.connect import Redis, open_redis
-from tests.support import Databases, folder_in_memory, remove_folders
+from tests.embedded.prepared import prepared
+from tests.lab import runs, skips
+from tests.support import Databases, folder_in_memory
 
-# The ordinary run is the same every time, so a failure is a change's fault; EXAMPLES=100000 searches new ground.
-_searching = "EXAMPLES" in os.environ
-hypothesis.settings.register_profile(
-    "codehub",
-    max_examples=int(os.environ.get("EXAMPLES", "1000")),
-    deadline=None,
-    derandomize=not _searching,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-hypothesis.settings.load_profile("codehub")
+# Known to its workers, and to every program that they start.
+runs.current()
 
 
 # Whoever starts the tests in the background may have them ignore Ctrl-C, and with them every program that they start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Whoever ends them has them clean up, as if it had been Ctrl-C. A handler of our own: an event loop puts its own in the
+# place of Python's, and a test that waits outside of the loop would not notice.
+def _end(number: int, _: FrameType | None) -> None:
+    if number == signal.SIGTERM:
+        signal.signal(number, signal.SIG_IGN)  # told twice, it would not come to its end
+    raise KeyboardInterrupt
 
-# A folder's tests take turns in one worker and share its servers. Whatever uses the machine itself (containers, user
-# ids, processes that are killed) does so under names and user ids of its own: another folder, or another run of the
-# tests, may be at work beside it. Those that take longest begin, so that all workers end at about the same time.
+
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGTERM, _end)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """An ordinary run is the same every time, so a failure is a change's fault; EXAMPLES=100000 searches new ground."""
+    is_short = "not exhaustive" in config.option.markexpr
+    hypothesis.settings.register_profile(
+        "codehub",
+        max_examples=int(os.environ.get("EXAMPLES", "200" if is_short else "1000")),
+        deadline=None,
+        derandomize="EXAMPLES" not in os.environ,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    hypothesis.settings.load_profile("codehub")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        runs.say_swept()
+
+
+# A file's tests take turns in one worker. Whatever uses the machine itself (containers, user ids, processes that are
+# killed) does so under names and user ids of its own: another file, or another run of the tests, may be at work beside
+# it. Those that take longest begin, so that all workers end at about the same time. These share what is dear to make.
+_TOGETHER = ("contract", "drivers_docker")
 _LONGEST = (
-    "cli", "browser", "crash", "upgrade", "drivers_docker", "storage_job", "accounts", "contract", "backup", "gate",
-    "simulation", "embedded", "db", "events", "api", "drivers_process", "proxy", "model", "coordinator",
+    "crash", "browser", "contract", "cli", "upgrade", "drivers_docker", "storage_job", "simulation", "embedded", "gate",
+    "accounts", "backup", "drivers_process", "proxy", "db", "events", "api", "model", "coordinator",
 )  # fmt: skip
 
 
-class _ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as it was imported
+class _ByFile(LoadScopeScheduling):  # type: ignore[misc]  # untyped, as it was imported
     """Marks of groups would do, but xdist reads them in a way that this pytest does not know any more."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _folder(nodeid)
+        folder = _folder(nodeid)
+        return folder if folder in _TOGETHER else nodeid.partition("::")[0]
 
 
 def _folder(nodeid: str) -> str:
@@ -61,7 +90,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     if config.getvalue("dist") != "loadscope":
         return None
     config.option.loadscopereorder = False  # by the number of tests, where ours are in order already
-    return _ByFolder(config, log)
+    return _ByFile(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What needs an engine or a cluster is exhaustive, wherever it is."""
+    fixtures: list[str] = getattr(item, "fixturenames", [])
+    given = "-".join(str(each) for each in item.callspec.params.values()) if hasattr(item, "callspec") else ""
+    if "k8s" in given.split("-") or "/k8s/" in item.nodeid or "deploy/test_k8s_" in item.nodeid:
+        item.add_marker(pytest.mark.exhaustive(needs="a Kubernetes cluster"))
+    elif "docker" in given.split("-") or "lab" in fixtures:
+        item.add_marker(pytest.mark.exhaustive(needs="a Docker engine"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -70,8 +110,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: order.get(_folder(item.nodeid), len(order)))
 
 
-def pytest_sessionfinish() -> None:
-    remove_folders()
+_LEFT_OUT: Counter[str] = Counter()  # of a worker: each has left out the same
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for mark in filter(None, (item.get_closest_marker("exhaustive") for item in items)):
+        _LEFT_OUT[
+            skips.reason(mark.kwargs.get("needs", "more time: slow variants of what was tested"), "make test-all")
+        ] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(_LEFT_OUT)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    told: dict[str, int] = getattr(node, "workeroutput", {}).get("left_out", {})
+    _LEFT_OUT.update({reason: number for reason, number in told.items() if reason not in _LEFT_OUT})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = [str(report.longrepr[2]) for report in terminalreporter.getreports("skipped")]
+    lines = skips.table(reasons, _LEFT_OUT)
+    if lines:
+        terminalreporter.section("not tested here")
+        for line in lines:
+            terminalreporter.line(line)
 
 
 @dataclass(frozen=True)
@@ -87,7 +153,7 @@ async def server_urls() -> AsyncIterator[ServerUrls]:
     """PostgreSQL and Valkey for all tests that do not stop them: external ones when named, else our own."""
     database, redis = os.environ.get("CODEHUB_TEST_DATABASE_URL"), os.environ.get("CODEHUB_TEST_REDIS_URL")
     folder = folder_in_memory()
-    with DataDir.open(folder / "d") as data:
+    with DataDir.open(await asyncio.to_thread(prepared, folder / "d")) as data:
         embedded = EmbeddedServers(data, durable=False, postgres=database is None, valkey=redis is None)
         async with embedded.running() as servers:
             database, redis = database or servers.database_url, redis or servers.redis_url

@@ -5,11 +5,10 @@ import os
 import secrets
 import shutil
 import socket
-import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,59 +21,38 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
+from codehub.drivers.process import ProcessDriver
 from codehub.together import ended
-
-# Known to its workers, and to programs that they start.
-_RUN = int(os.environ.setdefault("CODEHUB_TEST_RUN", str(os.getpid())))
-_FIRST_USER, _USERS_EACH, _MOST_WORKERS = 1_900_100_000, 256, 16
+from tests.lab import runs, skips
 
 _PORTS = range(10_000, 20_000)
+_MOST_WORKERS = 16
 _lent: set[int] = set()
-_folders: list[Path] = []
-_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 4 << 30
 
 
 def short_folder() -> Path:
     """Not `tmp_path`: its path is too long for a socket, and closed to the account the servers run under."""
-    return _new_folder(Path("/tmp"), "ch-")
+    return runs.current().new_folder()
 
 
 def folder_in_memory() -> Path:
-    """The same for servers that nobody cuts the power of: a database is made there in a quarter of the time.
-
-    An ordinary one where programs may not be in memory, or where there is little of it. What runs that were killed have
-    left there is removed: it is memory that nobody has.
-    """
-    with suppress(OSError):
-        for left in _MEMORY.glob("ch-*-*"):
-            if not Path("/proc", left.name.split("-")[1]).exists():
-                shutil.rmtree(left, ignore_errors=True)
-        memory = os.statvfs(_MEMORY)
-        if not memory.f_flag & os.ST_NOEXEC and memory.f_bavail * memory.f_frsize > _ROOM_BYTES:
-            return _new_folder(_MEMORY, f"ch-{_RUN}-")
-    return short_folder()
+    """The same for servers that nobody cuts the power of: a database is made there in a quarter of the time."""
+    return runs.current().in_memory()
 
 
-def _new_folder(where: Path, prefix: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=where))
-    _folders.append(folder)
-    folder.chmod(0o755)
-    return folder
-
-
-def remove_folders() -> None:
-    """At the end of a run: those that a test has not removed."""
-    for folder in _folders:
-        shutil.rmtree(folder, ignore_errors=True)
+def worker_number() -> int:
+    """Of the workers that this run has, from 0."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _MOST_WORKERS
 
 
 def free_port(beside: int = 0) -> int:
     """A port that is free on every address of this machine, and so is the one this much higher.
 
-    It stays so until it is used: the system gives none of these to programs that ask for any port.
+    It stays so until it is used: no other worker takes it, nor does the system give it to programs that ask for any.
     """
+    own = _PORTS[worker_number() :: _MOST_WORKERS]
     while True:
-        port = _PORTS[secrets.randbelow(len(_PORTS))]
+        port = own[secrets.randbelow(len(own))]
         with socket.socket() as low, socket.socket() as high, suppress(OSError):
             low.bind(("0.0.0.0", port))
             if beside:
@@ -89,16 +67,50 @@ def workspace_users() -> range:
 
     Without a sandbox a workspace's processes are found, and killed, by them.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    first = _FIRST_USER + (_RUN % 10_000 * _MOST_WORKERS + worker % _MOST_WORKERS) * _USERS_EACH
-    return range(first, first + _USERS_EACH)
+    return runs.current().users_of(worker_number())
 
 
-def missing(what: str) -> NoReturn:
-    """A backend this machine does not have: skips loudly on a laptop, fails where everything is required (CI)."""
+def first_of(values: Iterable[Any]) -> list[Any]:
+    """For a rule that is shown many times over: an ordinary run takes the first, an exhaustive one all."""
+    first, *others = values
+    return [
+        first,
+        *(
+            pytest.param(*(each if isinstance(each, tuple) else [each]), marks=pytest.mark.exhaustive)
+            for each in others
+        ),
+    ]
+
+
+AS_ROOT = "make test, as root"
+AS_USER = "make test, as an ordinary user"
+
+
+def missing(what: str, get: str) -> NoReturn:
+    """A backend this machine does not have: skips loudly on a laptop, fails where everything is required (CI).
+
+    `get` is the command that gets it: both are told at the end of the run.
+    """
     if "CODEHUB_REQUIRE" in os.environ:
-        pytest.fail(f"required here, and missing: {what}")
-    pytest.skip(f"missing on this machine: {what}")
+        pytest.fail(f"required here, and missing: {what} (get it: {get})")
+    skip(what, get)
+
+
+def skip(what: str, get: str) -> NoReturn:
+    """The same for what cannot be had here and now, whatever is required: another user, an older server."""
+    pytest.skip(skips.reason(what, get))
+
+
+def needs_root(why: str) -> None:
+    if os.geteuid() != 0:
+        missing(f"root, {why}", AS_ROOT)
+
+
+def needs_sandbox(driver: ProcessDriver) -> None:
+    """Of an ordinary CodeHub on this machine."""
+    if driver._machine.bwrap is None:
+        how = "look what `codehub doctor` says of it" if shutil.which("bwrap") else "apt install bubblewrap"
+        missing("a sandbox for workspaces", how)
 
 
 def eventually(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:

@@ -204,6 +204,7 @@ def docker_settings(engine: Lab, installation: str, host: str | None = None) -> 
     }
 
 
+@pytest.mark.exhaustive(needs="a Docker engine")
 async def test_a_workspace_runs_as_a_container(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
     engine = lab()
     with engine.installation() as options:
@@ -217,6 +218,7 @@ async def test_a_workspace_runs_as_a_container(monkeypatch: pytest.MonkeyPatch, 
             assert await use(drivers, DOCKER, "test")
 
 
+@pytest.mark.exhaustive(needs="a Docker engine")
 async def test_an_engine_that_is_out_at_the_start_is_used_when_it_answers(
     monkeypatch: pytest.MonkeyPatch, data: Path
 ) -> None:

@@ -27,7 +27,7 @@ _SLOWEST_MS = 30_000
 async def chromium() -> AsyncIterator[Browser]:
     program = shutil.which("chromium")
     if program is None:
-        missing("Chromium (Debian: apt-get install chromium fonts-noto-cjk)")
+        missing("a browser", "apt install chromium fonts-noto-cjk libatomic1")
     expect.set_options(timeout=_SLOWEST_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=_FLAGS)

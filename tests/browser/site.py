@@ -11,8 +11,8 @@ from uuid import UUID
 from playwright.async_api import BrowserContext
 
 from codehub.client import Client
-from codehub.embedded import DataDir
 from tests.cli.codehub import Codehub, running
+from tests.embedded.prepared import prepared
 from tests.embedded.support import processes_at
 from tests.lab.ides import folder as lab_ides
 from tests.support import eventually, eventually_async, short_folder
@@ -60,7 +60,7 @@ def running_site(**settings: str) -> Iterator[Site]:
     """Afterwards nothing of it runs."""
     folder = short_folder()
     data = folder / "d"
-    DataDir.open(data).close()
+    prepared(data)
     lab_ides().mkdir(parents=True, exist_ok=True)
     (data / "ide").symlink_to(lab_ides())
     given = {"CODEHUB_IMAGES": "test,jupyterlab,code-server", "CODEHUB_ADMIN_PASSWORD": PASSWORD}

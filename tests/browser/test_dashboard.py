@@ -18,6 +18,8 @@ from tests.cli.site import PASSWORD, Site, running_site
 from tests.lab.wire import mended, wire_to_url
 from tests.support import Databases, missing
 
+pytestmark = pytest.mark.exhaustive
+
 SCREENS = ["/", "/workspaces/new", "/trash", "/account", "/admin", "/admin/workspaces", "/admin/errors"]
 SCREENS += ["/admin/users", "/admin/archives", "/admin/audit"]
 PHONE = {"width": 390, "height": 844}
@@ -361,7 +363,7 @@ async def test_korean_by_the_browser_s_language_and_by_choice(chromium: Browser,
 @pytest.mark.parametrize("light", ["light", "dark"])
 async def test_no_screen_has_barriers(chromium: Browser, site: Site, light: Any) -> None:
     if not AXE.exists():
-        missing("the dashboard's packages: run `make dashboard`")
+        missing("the dashboard's packages", "make dashboard")
     async with dashboard_of(chromium, site.url, "root", color_scheme=light) as root:
         identity = await root.create("barriers", start=False)
         await root.sees_state("Archived")

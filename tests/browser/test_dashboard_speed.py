@@ -20,6 +20,8 @@ from tests.api.served import served
 from tests.browser.dashboard import SLOW_MS, Dashboard, opened
 from tests.support import Databases
 
+pytestmark = pytest.mark.exhaustive
+
 PASSWORD = "correct horse battery"
 MANY = 2000
 

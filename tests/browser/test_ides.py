@@ -16,7 +16,7 @@ from tests.support import eventually_async
 
 SILENCE_SECONDS = 25.0
 
-pytestmark = pytest.mark.timeout(600)  # a cold IDE on a busy machine
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]  # a cold IDE on a busy machine
 
 
 @dataclass

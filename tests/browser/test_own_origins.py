@@ -15,6 +15,8 @@ from playwright.async_api import BrowserContext, Page
 from tests.browser.site import OWN_ORIGINS, Site
 from tests.support import eventually_async
 
+pytestmark = pytest.mark.exhaustive
+
 
 @dataclass
 class Trap:

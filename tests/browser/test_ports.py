@@ -1,9 +1,12 @@
 """A port inside a workspace, in a browser: {port}--{id}.host, for its owner and nobody else."""
 
+import pytest
 from playwright.async_api import Browser, BrowserContext, Page
 
 from tests.browser.site import OWN_ORIGINS, Site
 from tests.support import eventually
+
+pytestmark = pytest.mark.exhaustive
 
 PORT = 5000
 

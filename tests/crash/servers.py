@@ -1,12 +1,13 @@
 """PostgreSQL and Valkey of a test's own, which it may kill and start again without disturbing anybody."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from codehub.db import migrate
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.embedded.process import Child
+from tests.embedded.prepared import prepared
 from tests.support import short_folder
 
 
@@ -38,12 +39,10 @@ class OwnServer:
 @asynccontextmanager
 async def own_server(*, postgres: bool) -> AsyncIterator[OwnServer]:
     folder = short_folder()
-    with DataDir.open(folder / "d") as data:
+    with DataDir.open(await asyncio.to_thread(prepared, folder / "d")) as data:
         server = OwnServer(data, postgres=postgres)
         await server.start()
         try:
-            if postgres:
-                migrate.upgrade(server.url)
             yield server
         finally:
             await server.stop()

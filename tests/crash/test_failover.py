@@ -114,6 +114,7 @@ async def restored(pair: Pair) -> None:
     assert await pair.somebody.read("notes/first.bin") == pair.somebody.files["notes/first.bin"]
 
 
+@pytest.mark.exhaustive
 async def test_killed(folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Tell) -> None:
     async with pair(folder, database, server_redis, nursery) as both:
         await both.somebody.get(Desired.STANDBY)
@@ -127,6 +128,7 @@ async def test_killed(folder: Path, database: str, server_redis: str, nursery: N
         await finished(both, begun)
 
 
+@pytest.mark.exhaustive
 async def test_killed_while_starting(
     folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Tell
 ) -> None:
@@ -154,7 +156,9 @@ FREEZES = (
 )
 
 
-@pytest.mark.parametrize("where", FREEZES)
+@pytest.mark.parametrize(
+    "where", [FREEZES[0], *(pytest.param(each, marks=pytest.mark.exhaustive) for each in FREEZES[1:])]
+)
 async def test_frozen_right_before_it_acts(
     folder: Path,
     database: str,
@@ -183,6 +187,7 @@ async def test_frozen_right_before_it_acts(
         await both.somebody.delete()
 
 
+@pytest.mark.exhaustive
 async def test_a_write_of_an_earlier_leadership_is_refused(
     folder: Path, database: str, server_redis: str, nursery: Nursery
 ) -> None:
@@ -207,6 +212,7 @@ async def test_a_write_of_an_earlier_leadership_is_refused(
         await both.somebody.delete()
 
 
+@pytest.mark.exhaustive
 async def test_its_connection_is_cut(
     folder: Path, database: str, server_redis: str, nursery: Nursery, tell: Tell
 ) -> None:

@@ -21,7 +21,7 @@ from tests.support import eventually_async
 MIDDLES = (Operation.STARTING, Operation.STOPPING, Operation.ARCHIVING, Operation.RESTORING)
 SIZE = 20_000_000  # a home whose archive takes long enough to be caught in the middle
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 Disturb = Callable[[Operation], Awaitable[None]]
 

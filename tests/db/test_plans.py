@@ -22,7 +22,7 @@ from codehub.db.wishes import EXPIRE, FINISH_DELETIONS, TOUCH_ACCESS, expired_js
 from codehub.model.ttl import next_transition
 from tests.db.conftest import connect_as
 from tests.db.support import OWNER
-from tests.support import Databases
+from tests.support import Databases, skip
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 START = UUID(int=0)
@@ -157,7 +157,7 @@ async def _explain(conn: Connection, options: str, query: Composable, arguments:
 async def test_the_query_walks_its_index(conn: Connection, name: str, options: str) -> None:
     """Planned for these arguments, and (after some executions of a prepared statement) for any."""
     if options == "GENERIC_PLAN" and conn.info.server_version < 160000:
-        pytest.skip("PostgreSQL 16 is the first that can show a generic plan")
+        skip("PostgreSQL 16, the first that can show a generic plan", "no CODEHUB_TEST_DATABASE_URL")
     query, arguments, indexes, _ = QUERIES[name]
     plan = await _explain(conn, options, query, arguments)
     assert not [node for node in _nodes(plan) if node["Node Type"] == "Seq Scan"], plan

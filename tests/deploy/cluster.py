@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.deploy.manifests import KUBERNETES, ROOT, Body, rendered
 from tests.lab.docker import SCRIPT
 from tests.lab.k8s import Lab
-from tests.support import eventually
+from tests.support import eventually, skip
 
 NAMESPACES = ("codehub", "codehub-workspaces")
 PARTS = ("codehub-api", "codehub-proxy", "codehub-coordinator")
@@ -143,7 +142,7 @@ def installed(lab: Lab, folder: Path) -> Iterator[Installed]:
     for name in (with_images.codehub, with_images.servers):
         load(lab, name)
     if any(lab.run("get", "namespace", name, "--ignore-not-found") for name in NAMESPACES):
-        pytest.skip("the cluster has a namespace codehub already: it is somebody's")
+        skip("a cluster without a namespace codehub", "kubectl delete namespace codehub")
     secrets = folder / "secrets"
     subprocess.run([str(ROOT / "deploy" / "compose" / "prepare"), str(secrets)], check=True, capture_output=True)
     (folder / "overlay").mkdir()

@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.lab.k8s import is_asked_for
+from tests.support import skip
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -58,7 +58,7 @@ def rendered(folder: Path) -> list[Body]:
     """As `kubectl apply -k` has it; skips where there is no such program."""
     command = _kustomize()
     if command is None:
-        pytest.skip(f"missing on this machine: Kustomize {LEAST_KUSTOMIZE} (tests/lab/kustomize.sh)")
+        skip(f"Kustomize {LEAST_KUSTOMIZE}", "make test-k8s")
     done = subprocess.run([*command, str(folder)], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr  # a warning is a mistake of ours

@@ -134,7 +134,7 @@ def test_prometheus_itself_takes_the_rules() -> None:
     """Syntax, functions and templates of every expression; Debian's package `prometheus` has promtool."""
     promtool = shutil.which("promtool")
     if promtool is None:
-        missing("promtool (Debian: apt-get install prometheus)")
+        missing("the program promtool", "apt install prometheus")
     done = subprocess.run([promtool, "check", "rules", ALERTS], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{ALERTS.read_text().count('- alert:')} rules found" in done.stdout

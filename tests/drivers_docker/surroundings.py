@@ -1,6 +1,5 @@
 """What is around workspaces in these tests: services of this machine, and a machine beyond it."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import httpx
 
 from codehub.drivers.docker import DockerOptions
 from tests.lab.docker import Lab
-from tests.support import eventually, missing
+from tests.support import eventually, needs_root
 
 INTERNET, LINK_LOCAL, PRIVATE = "203.0.113.77", "169.254.77.77", "10.254.77.77"
 METADATA = "169.254.169.254"
@@ -57,8 +56,7 @@ def outside(hosts: Sequence[str], seen_from: Sequence[str] = ()) -> Iterator[Non
 
     With `seen_from` only what comes from these interfaces gets there: this machine may itself need such an address.
     """
-    if os.geteuid() != 0:
-        missing("root, to make a network namespace")
+    needs_root("to make a network namespace")
     tag = uuid4().hex[:6]
     space, near, far = f"chtest-{tag}", f"chn{tag}", f"chf{tag}"
     rules = [["iif", interface, "to", host, "lookup", _TABLE] for interface in seen_from for host in hosts]

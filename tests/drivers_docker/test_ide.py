@@ -11,6 +11,7 @@ from codehub.drivers.docker import DockerDriver, WorkspaceImage
 from codehub.model.names import instance_name
 from tests.drivers_docker.conftest import FolderStore, Home, make_home, new_op
 from tests.lab.docker import Lab
+from tests.support import skip
 
 SMALL = Resources(cpus=2.0, memory_bytes=512 << 20, pids=256)
 
@@ -18,7 +19,7 @@ SMALL = Resources(cpus=2.0, memory_bytes=512 << 20, pids=256)
 @pytest.fixture(scope="module")
 async def ide(lab: Lab, store: FolderStore) -> AsyncIterator[Home]:
     if lab.ide_image is None:
-        pytest.skip("the image with code-server takes minutes to build: tests/lab/docker.sh ide")
+        skip("the image with code-server", "tests/lab/docker.sh ide")
     with lab.installation(images={"code-server": WorkspaceImage(lab.ide_image)}) as options:
         driver = DockerDriver(options, store.job_urls)
         await driver.prepare()

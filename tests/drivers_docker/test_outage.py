@@ -149,7 +149,7 @@ class OwnEngine:
 @pytest.fixture
 def own(lab: Lab) -> Iterator[OwnEngine]:
     if os.geteuid() != 0 or not Path("/usr/sbin/dockerd").exists():
-        missing("root and dockerd, to start an engine of our own")
+        missing("root and dockerd, to start an engine of our own", "make docker-lab, as root")
     engine = OwnEngine(lab)
     engine.start()
     try:

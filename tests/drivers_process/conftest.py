@@ -9,7 +9,7 @@ import pytest
 from codehub.drivers.process import Options
 from codehub.drivers.process.layout import Layout
 from tests.drivers_process.world import World
-from tests.support import missing, short_folder
+from tests.support import needs_sandbox, short_folder
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +33,7 @@ def layout() -> Iterator[Layout]:
 async def world(folder: Path) -> AsyncIterator[World]:
     """Sandboxed, as by default."""
     world = World(Options(root=folder / "w"))
-    if world.driver._machine.bwrap is None:
-        missing(f"a sandbox: {world.driver.isolation()[0]}")
+    needs_sandbox(world.driver)
     yield world
     await world.close()
 
@@ -44,8 +43,7 @@ async def new_world() -> AsyncIterator[World]:
     """One that no other test has touched."""
     folder = short_folder()
     world = World(Options(root=folder / "w"))
-    if world.driver._machine.bwrap is None:
-        missing(f"a sandbox: {world.driver.isolation()[0]}")
+    needs_sandbox(world.driver)
     yield world
     await world.close()
     shutil.rmtree(folder)

@@ -12,7 +12,7 @@ from codehub.drivers.process.cgroups import Cgroups, limits
 from codehub.errors import StartError
 from tests.drivers_process.processes import living_with
 from tests.drivers_process.world import World
-from tests.support import eventually, missing, short_folder
+from tests.support import AS_ROOT, eventually, missing, needs_root, short_folder
 
 DAEMONS = (
     "(setsid sleep 500 &) >/dev/null 2>&1",
@@ -46,7 +46,7 @@ async def test_every_process_of_it_is_killed(bare_world: World) -> None:
     for daemon in DAEMONS:
         workspace.run(daemon)
     if os.geteuid() != 0 and bare_world.driver._machine.cgroups is None:
-        missing("a way to find processes that hide (root, or a cgroup)")
+        missing("root, who finds processes that hide", AS_ROOT)
     user = workspace.home.stat().st_uid
     before = living_with(user)
     assert len(before) >= 5
@@ -56,8 +56,7 @@ async def test_every_process_of_it_is_killed(bare_world: World) -> None:
 
 async def test_every_process_of_it_is_killed_without_cgroups_too(bare_world: World) -> None:
     machine = bare_world.driver._machine
-    if os.geteuid() != 0:
-        missing("root")
+    needs_root("whose workspaces have user ids of their own")
     groups, machine.cgroups = machine.cgroups, None
     try:
         await test_every_process_of_it_is_killed(bare_world)
@@ -66,8 +65,7 @@ async def test_every_process_of_it_is_killed_without_cgroups_too(bare_world: Wor
 
 
 async def test_homes_are_closed_to_other_workspaces(bare_world: World) -> None:
-    if os.geteuid() != 0:
-        missing("root")
+    needs_root("whose workspaces have user ids of their own")
     one, other = await bare_world.start(), await bare_world.start()
     other.request("PUT", "/files/private", "secret")
     assert "denied" in one.run(f"cat {other.home}/private")
@@ -100,7 +98,7 @@ def test_limits_are_written_as_the_kernel_reads_them() -> None:
 def test_a_group_kills_everything_in_it() -> None:
     groups = Cgroups.find(f"test-{os.getpid()}")
     if groups is None:
-        missing("a cgroup v2 tree to write")
+        missing("a cgroup v2 tree to write", AS_ROOT)
     procs = groups.make("ws-x", Resources())
     with subprocess.Popen(["setsid", "sleep", "600"]) as process:
         procs.write_text(str(process.pid))

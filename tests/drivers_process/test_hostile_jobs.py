@@ -15,7 +15,7 @@ from codehub.model.observation import JobState
 from codehub.model.workspace import OpId
 from tests.drivers_process.test_jobs import _ended, silent
 from tests.drivers_process.world import World
-from tests.support import missing
+from tests.support import needs_root
 
 __all__ = ["silent"]
 
@@ -65,8 +65,7 @@ async def test_what_a_job_reports_harms_no_listing(world: World, silent: Process
 
 async def test_an_archive_is_nobodys_but_ours_once_its_job_is_removed(world: World) -> None:
     """The user id of its home will one day be another workspace's."""
-    if os.geteuid() != 0:
-        missing("root")
+    needs_root("whose workspaces have user ids of their own")
     workspace_id, volume = await world.create()
     op_id = OpId(uuid4())
     folder = (world.archives / archive_key(workspace_id, op_id)).parent
@@ -87,8 +86,7 @@ async def test_an_archive_is_nobodys_but_ours_once_its_job_is_removed(world: Wor
 
 
 async def test_a_user_id_that_was_given_back_is_not_the_next_one_given(world: World) -> None:
-    if os.geteuid() != 0:
-        missing("root")
+    needs_root("whose workspaces have user ids of their own")
     users = []
     for _ in range(2):
         workspace_id, volume = await world.create()

@@ -135,7 +135,7 @@ def test_names_mean_programs_and_nothing_else(tmp_path: Path) -> None:
 async def test_jupyterlab(new_world: World) -> None:
     """Installs about 250 MB: only where that is asked for."""
     if "CODEHUB_TEST_JUPYTERLAB" not in os.environ and "CODEHUB_REQUIRE" not in os.environ:
-        missing("JupyterLab (set CODEHUB_TEST_JUPYTERLAB=1 to install it)")
+        missing("JupyterLab, 250 MB to download", "CODEHUB_TEST_JUPYTERLAB=1 make test")
     said: list[str] = []
     install("jupyterlab", new_world.ides, said.append)
     assert any("jupyterlab" in line.lower() for line in said)

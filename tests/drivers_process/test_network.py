@@ -21,7 +21,7 @@ from codehub.drivers.process.inside import egress
 from codehub.drivers.process.sandbox import View, arguments
 from tests.drivers_process.processes import living_of, sandboxed_record_of
 from tests.drivers_process.world import Workspace, World
-from tests.support import eventually, missing, short_folder
+from tests.support import eventually, missing, needs_sandbox, short_folder
 
 
 class Everything(egress.Policy):
@@ -39,6 +39,12 @@ class Hello(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def needs_curl() -> None:
+    """It can be told to use a proxy for addresses of this machine too, and to tunnel."""
+    if shutil.which("curl") is None:
+        missing("the program curl", "apt install curl")
+
+
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """A server of this machine, on all its addresses."""
@@ -50,6 +56,7 @@ def port() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 async def workspace(world: World) -> AsyncIterator[Workspace]:
+    needs_curl()
     workspace = await world.start()
     yield workspace
     await world.driver.instances.remove(workspace.id)
@@ -58,10 +65,10 @@ async def workspace(world: World) -> AsyncIterator[Workspace]:
 @pytest.fixture
 async def allowing() -> AsyncIterator[World]:
     """This machine's loopback is a private network that the administrator allows."""
+    needs_curl()
     folder = short_folder()
     world = World(Options(root=folder / "w", allow=("127.0.0.1/32",)))
-    if world.driver._machine.bwrap is None:
-        missing("a sandbox")
+    needs_sandbox(world.driver)
     yield world
     await world.close()
     shutil.rmtree(folder)
@@ -206,7 +213,7 @@ async def faulty() -> AsyncIterator[tuple[World, Path]]:
     """The real sandbox, unless a file is there: that file. Not in /tmp, which who starts it does not see as root."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        missing("bubblewrap")
+        missing("a sandbox for workspaces", "apt install bubblewrap")
     folder, elsewhere = short_folder(), Path(tempfile.mkdtemp(prefix="ch-", dir="/var/tmp"))
     elsewhere.chmod(0o755)  # noqa: ASYNC240
     wrapper, fault = elsewhere / "bwrap", elsewhere / "fault"
@@ -215,8 +222,7 @@ async def faulty() -> AsyncIterator[tuple[World, Path]]:
     )
     wrapper.chmod(0o755)
     world = World(Options(root=folder / "w", allow=("127.0.0.1/32",), bwrap=str(wrapper)))
-    if world.driver._machine.bwrap is None:
-        missing("a sandbox")
+    needs_sandbox(world.driver)
     yield world, fault
     await world.close()
     shutil.rmtree(folder)
@@ -285,6 +291,7 @@ def test_what_the_machine_has_lost_since_a_start_is_left_out(world: World) -> No
 async def test_without_a_network_there_is_no_way_out() -> None:
     folder = short_folder()
     world = World(Options(root=folder / "w", network="none"))
+    needs_sandbox(world.driver)
     workspace = await world.start()
     assert "PROXY" not in workspace.run("env")
     assert not any(map(_is_way_out, workspace.processes()))

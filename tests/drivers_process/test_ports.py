@@ -16,7 +16,7 @@ import pytest
 from codehub.drivers.process import Options
 from codehub.drivers.process.network import PORT as WAY_OUT
 from tests.drivers_process.world import Workspace, World
-from tests.support import eventually, missing, short_folder
+from tests.support import eventually, missing, needs_sandbox, short_folder
 
 SERVER, ONLY_IPV6, FLOOD, NOBODY = 4001, 4002, 4003, 4999
 # Answers with a hash of all it was sent, once the other side has ended its half; floods whoever asks for that.
@@ -92,7 +92,7 @@ def hashed(workspace: Workspace, port: int, content: bytes) -> str:
 @pytest.mark.parametrize("port", [SERVER, ONLY_IPV6])
 def test_a_port_inside_is_reached(workspace: Workspace, port: int) -> None:
     if port == ONLY_IPV6 and not Path("/proc/net/if_inet6").exists():
-        missing("IPv6")
+        missing("IPv6 in the kernel", "-")
     for size in (0, 1, 3_000_000):
         content = os.urandom(size)
         assert hashed(workspace, port, content) == hashlib.sha256(content).hexdigest()
@@ -224,6 +224,7 @@ async def test_there_is_none_where_the_loopback_is_this_machines(options: dict[s
 async def test_there_is_one_without_a_way_out() -> None:
     folder = short_folder()
     world = World(Options(root=folder / "w", network="none"))
+    needs_sandbox(world.driver)
     workspace = await world.start()
     workspace.run(f"setsid python3 -m http.server {WAY_OUT} --bind 127.0.0.1 > /dev/null 2>&1 &")
     eventually(lambda: _serves(workspace, WAY_OUT), "it serves")

@@ -17,14 +17,15 @@ import pytest
 
 import codehub
 from codehub.embedded.claim import Territory, inhabitants
-from tests.support import missing
+from tests.lab.skips import reason
+from tests.support import AS_ROOT, missing
 
 T = TypeVar("T")
 
 HOLDER = Path(__file__).with_name("holder.py")
 SOURCE = Path(codehub.__file__).parents[1]
 is_root = os.geteuid() == 0
-needs_root = pytest.mark.skipif(not is_root, reason="only root can become another user")
+needs_root = pytest.mark.skipif(not is_root, reason=reason("root, who can become another user", AS_ROOT))
 
 
 def postgres_pids(data: Path) -> list[int]:
@@ -100,7 +101,10 @@ def python_of(user: str) -> str:
         except (OSError, subprocess.CalledProcessError):
             continue
         return python
-    return missing(f"a Python of {candidates} that {user} can run with our packages")
+    return missing(
+        f"a Python that {user} can run, with our packages",
+        "make test PYTHON=/usr/bin/python3",
+    )
 
 
 class Holder:

@@ -10,6 +10,8 @@ from codehub.embedded import DataDir, EmbeddedServers
 from codehub.embedded.accounts import server_account
 from codehub.errors import StartError
 from tests.embedded.support import holding, needs_root, owners_of, server_pids
+from tests.lab.skips import reason
+from tests.support import AS_USER
 
 
 @needs_root
@@ -76,7 +78,7 @@ class TestAsAnOrdinaryUser:
             assert "database_url" in again.report()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may choose")
+@pytest.mark.skipif(os.geteuid() == 0, reason=reason("an ordinary user", AS_USER))
 def test_only_root_may_choose_the_user() -> None:
     with pytest.raises(StartError, match="only root can"):
         server_account("daemon" if pwd.getpwuid(os.geteuid()).pw_name != "daemon" else "nobody")

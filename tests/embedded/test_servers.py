@@ -28,7 +28,8 @@ from tests.embedded.support import (
     server_pids,
     valkey_pids,
 )
-from tests.support import eventually_async
+from tests.lab.skips import reason
+from tests.support import AS_ROOT, eventually_async
 
 
 def data_of(servers: RunningServers) -> Path:
@@ -133,7 +134,7 @@ def test_no_secret_is_shown(servers: RunningServers) -> None:
         assert password.encode() not in shown
 
 
-@pytest.mark.skipif(not is_root, reason="as an ordinary user they run as that user")
+@pytest.mark.skipif(not is_root, reason=reason("root, whose servers run under an account of their own", AS_ROOT))
 def test_servers_have_no_privileges(servers: RunningServers) -> None:
     for text in of_each(server_pids(data_of(servers)), status_of):
         status = dict(line.split(":", 1) for line in text.splitlines())

@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import pytest
+
 from codehub.db.pool import Connection
 from codehub.model.workspace import UserId, WorkspaceId
 from codehub.signals.connect import Redis
@@ -205,6 +207,7 @@ async def test_dropped_ones_keep_their_place_until_they_are_gone(
         await until(lambda: server.hub.status.streams == 0, "all are gone")
 
 
+@pytest.mark.exhaustive
 async def test_a_sleeper_does_not_hold_up_the_end(
     database: str, server_redis: str, redis: Redis, owner: Connection
 ) -> None:

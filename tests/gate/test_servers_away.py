@@ -10,11 +10,11 @@ from uuid import uuid4
 
 import httpx
 import psycopg
+import pytest
 
 from codehub.cli.fronting import serve_public
 from codehub.cli.serving import application, serve_with_events
 from codehub.config import Settings
-from codehub.db import migrate
 from codehub.db.pool import Role, open_pool
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.model.workspace import InstanceBackend
@@ -25,6 +25,7 @@ from codehub.web.server import listen, listen_unix
 from tests.accounts.people import add_person, session_headers
 from tests.api.conftest import IMAGES
 from tests.db.support import add_workspace
+from tests.embedded.prepared import prepared
 from tests.gate.test_front import inside
 from tests.support import eventually_async, short_folder
 
@@ -67,16 +68,16 @@ async def opened_socket(port: int, path: str, cookie: str) -> tuple[asyncio.Stre
     return reader, writer
 
 
+@pytest.mark.exhaustive
 async def test_who_is_inside_goes_on_for_a_while_and_then_is_told_why(settings: Settings, inside: int) -> None:
     folder = short_folder()
-    with DataDir.open(folder / "d") as data:
+    with DataDir.open(await asyncio.to_thread(prepared, folder / "d")) as data:
         embedded = EmbeddedServers(data, durable=False)
         async with AsyncExitStack() as running:
             servers = await running.enter_async_context(embedded.running())
             database, redis_url = servers.database_url, servers.redis_url
             assert database is not None
             assert redis_url is not None
-            await asyncio.to_thread(migrate.upgrade, database)
             async with (
                 await psycopg.AsyncConnection.connect(database, autocommit=True) as owner,
                 open_pool(database, Role.API) as pool,

@@ -1,7 +1,7 @@
 """The Docker engine that tests use, and the images in it: see docker.sh beside this file.
 
-An engine that is up is used, and images that are older than the tree are built anew; where everything is required
-(CODEHUB_REQUIRE) the script brings an engine up, which takes two minutes on a bare machine, a second the next time.
+An engine that is up is used, and images that are older than the tree are built anew. No test starts an engine: that is
+`make docker-lab`, which takes two minutes on a bare machine, a second the next time.
 """
 
 import functools
@@ -102,7 +102,7 @@ def lab() -> Lab:
     """The engine of this machine; skips the test, or fails it where it is required, if there is none."""
     told = _told()
     if told is None:
-        missing("a Docker engine with the test images (tests/lab/docker.sh up)")
+        missing("a Docker engine with the test images", "make docker-lab")
     return Lab(
         host=told["DOCKER_HOST"],
         workspace_image=told["CODEHUB_TEST_WORKSPACE_IMAGE"],
@@ -115,7 +115,7 @@ def lab() -> Lab:
 @functools.cache
 def _told() -> Mapping[str, str] | None:
     code, told = _script("env")
-    if code == OUTDATED or (code and "CODEHUB_REQUIRE" in os.environ):
+    if code == OUTDATED:
         code, told = _script("up")
     return None if code else told
 

@@ -8,7 +8,8 @@
 #   docker.sh compose  the same with what compose.yaml needs beside it: servers in containers, and Docker Compose 2
 #   docker.sh sweep    remove what test runs that were killed left in the engine; of a run that lives, nothing. And of this
 #                      engine's images/codehub those that were made, and last used, longer ago than any run is long
-#   docker.sh stop     stop the engine that was started here; what it built is kept for the next time
+#   docker.sh stop     stop the engine that was started here; what it built is kept for the next time. stop PID: only if
+#                      it is this process. CODEHUB_LAB_STARTED is a file that gets its number when one is started
 # An engine named by DOCKER_HOST is used as it is. Everything is kept outside the tree, in CODEHUB_LAB_DIR, and named
 # after a hash of what it is made from, so that nothing is made twice and two checkouts do not disturb each other.
 set -euo pipefail
@@ -24,7 +25,7 @@ suite=trixie
 say() { echo "docker lab: $*" >&2; }
 fail() { say "$*"; exit 1; }
 answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
-hash_of() { (cd "$root" && find "$@" -type f ! -name '*.pyc' ! -path '*/dashboard/built/*' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12); }
+hash_of() { (cd "$root" && find "$@" -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12); }
 
 need() { # package, command
   command -v "$2" >/dev/null && return
@@ -44,15 +45,26 @@ start_engine() {
   [ "$(id -u)" = 0 ] || fail "only root can start an engine"
   mkdir -p "$engine"
   # Without the default bridge and with a pool of its own it can live beside another engine.
-  setsid dockerd --data-root "$engine/data" --exec-root "$engine/exec" --pidfile "$engine/pid" --host "$own_host" \
+  # It outlives the test run that may have asked for it, so it must not have that run's mark: see runs.py.
+  setsid env -u CODEHUB_TEST_RUN dockerd --data-root "$engine/data" --exec-root "$engine/exec" --pidfile "$engine/pid" --host "$own_host" \
     --bridge none --default-address-pool base=10.213.0.0/16,size=24 --live-restore \
     >"$engine/log" 2>&1 9>&- </dev/null &
+  [ -z "${CODEHUB_LAB_STARTED:-}" ] || echo $! >"$CODEHUB_LAB_STARTED"
   for _ in $(seq 300); do
     if answers; then return; fi
     sleep 0.1
   done
   tail -n 20 "$engine/log" >&2
   fail "the engine did not start"
+}
+
+runs() { # the engine that was started here: which process; another one may have its number by now
+  local pid words
+  pid=$(cat "$engine/pid" 2>/dev/null) && [[ $pid =~ ^[1-9][0-9]*$ ]] || return
+  mapfile -d '' -t words 2>/dev/null <"/proc/$pid/cmdline" || return
+  words+=("" "")
+  [[ ${words[0]##*/} == dockerd || ${words[1]##*/} == dockerd ]] && # a program, or a script
+    [[ " ${words[*]} " == *" --pidfile $engine/pid "* ]] && echo "$pid"
 }
 
 has_image() { docker image inspect "$1" >/dev/null 2>&1; }
@@ -97,13 +109,13 @@ build() {
   if [ $# = 1 ]; then
     quietly docker build --network host --cpu-shares 128 --tag "$name" "$root/images/$1"
   else
-    tar -C "$root" --exclude '*.pyc' --exclude '*/dashboard/built' -c "${context[@]}" |
+    tar -C "$root" --exclude '*.pyc' -c "${context[@]}" |
       quietly docker build --network host --cpu-shares 128 --tag "$name" --file "$file" -
   fi
 }
 
 # What images/codehub is made of: see .dockerignore
-codehub=(codehub src/codehub requirements/uv.txt requirements/image.txt images/workspace/nodejs.txt
+codehub=(codehub src/codehub requirements/uv.txt requirements/image.txt tools/dashboard.py
   frontend/package.json frontend/package-lock.json frontend/index.html frontend/tsconfig.json frontend/vite.config.ts
   frontend/src docs/runbook.md)
 
@@ -243,14 +255,14 @@ case ${1:-up} in
     sweep_images >/dev/null
     ;;
   stop)
-    [ -e "$engine/pid" ] || exit 0
-    pid=$(cat "$engine/pid")
-    kill "$pid"
+    pid=$(runs) || exit 0
+    [ "$pid" = "${2:-$pid}" ] || exit 0
+    kill "$pid" || true
     for _ in $(seq 200); do
-      kill -0 "$pid" 2>/dev/null || exit 0
+      [ "$(runs)" = "$pid" ] || exit 0
       sleep 0.1
     done
     fail "the engine (process $pid) does not stop"
     ;;
-  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,13p' "$0" >&2; exit 2 ;;
 esac

@@ -28,11 +28,11 @@ def folder() -> Path:
 def installed(name: str) -> Path:
     """The folder that it is in, under its name."""
     if name == "code-server" and not is_installed(IDES[name], folder()):
-        missing("code-server, which takes minutes to build: make ide-lab")
+        missing("code-server", "make ide-lab")
     try:
         install(name, folder(), lambda _: None)
     except StartError as error:
-        missing(f"{name}: {error}")
+        missing(f"{name} ({error})", "make ide-lab")
     return folder()
 
 

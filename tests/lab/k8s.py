@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from codehub.drivers.docker import WorkspaceImage
 from codehub.drivers.kubernetes import KubernetesOptions
 from codehub.drivers.kubernetes.options import Patience
 from tests.lab.wire import Wire
-from tests.support import eventually
+from tests.support import eventually, skip
 
 SCRIPT = Path(__file__).with_name("k8s.sh")
 NODE = "node0"
@@ -123,7 +121,7 @@ class ServerWire(Wire):
 def lab() -> Lab:
     """The cluster of this machine; skips the test where none is asked for, and fails it where none can be had."""
     if not is_asked_for():
-        pytest.skip("needs a Kubernetes cluster: make test-k8s")
+        skip("a Kubernetes cluster", "make test-k8s")
     return the_cluster()
 
 

@@ -1,15 +1,10 @@
-"""`.ci/run` ends with everything that it began, and `make test` gives what fails one more chance, where tests failed.
-
-Shown with programs that are stand-ins.
-"""
+"""`.ci/run` ends with everything that it began: shown with programs that are stand-ins."""
 
 import os
 import shutil
 import signal
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from tests.support import eventually
 
@@ -65,30 +60,3 @@ def test_told_to_stop_it_leaves_no_process_and_then_takes_its_cluster_down(tmp_p
     finally:
         for pid in filter(lives, pids):
             os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize(
-    ("codes", "args", "ends", "runs"),
-    [
-        pytest.param("0", "", True, 1, id="all passed"),
-        pytest.param("1 0", "", True, 2, id="failed beside the others only"),
-        pytest.param("1 1", "", False, 2, id="failed"),
-        pytest.param("1 5", "", False, 2, id="what failed is not found again"),
-        pytest.param("2", "", False, 1, id="broken off"),
-        pytest.param("1 0", "tests/lab", False, 1, id="some tests, by somebody who looks on"),
-    ],
-)
-def test_what_fails_is_run_once_more(codes: str, args: str, ends: bool, runs: int, tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    program(
-        tmp_path / "pytest",
-        f'echo "${{CODEHUB_REQUIRE:-}} $*" >>{said}; set -- {codes}; shift $(($(wc -l <{said}) - 1)); exit $1',
-    )
-    make = ["make", "--silent", "-o", "setup", "-o", "dashboard", "test", f"BIN={tmp_path}", f"ARGS={args}"]
-    given = {name: value for name, value in os.environ.items() if name != "CODEHUB_REQUIRE"}
-    done = subprocess.run(make, cwd=RUN.parents[1], env=given, capture_output=True, text=True, timeout=300, check=False)
-    assert (done.returncode == 0) == ends, done.stderr
-    calls = said.read_text().splitlines()
-    assert len(calls) == runs
-    assert ["--last-failed" in each for each in calls] == [False, True][:runs]
-    assert [each.startswith("all ") for each in calls] == [False, True][:runs], "what was there before must be, now"

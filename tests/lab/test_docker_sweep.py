@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import needs_root
+
 SCRIPT = Path(__file__).with_name("docker.sh")
 FOLDERS = ("images/codehub", "images/test-workspace", "images/network-guard", "images/storage-job", "images/workspace")
 FILES = (
     "src/codehub/storage_job/a",
     *(f"requirements/{name}.txt" for name in ("uv", "image", "dev")),
-    "images/workspace/nodejs.txt",
+    "tools/dashboard.py",
     *(f"frontend/{name}" for name in ("package.json", "package-lock.json", "index.html", "tsconfig.json")),
     *("frontend/vite.config.ts", "frontend/src/a", "docs/runbook.md"),
 )
@@ -55,28 +57,29 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
+def stand_in(tmp_path: Path) -> Lab:
+    needs_root("for whom docker.sh is")
     (tmp_path / "docker").write_text(DOCKER.format(told=tmp_path))
     (tmp_path / "docker").chmod(0o755)
     return Lab(tmp_path)
 
 
 @pytest.mark.parametrize("verb", ["image", "env"])
-def test_an_old_image_that_another_run_uses_stays(lab: Lab, verb: str) -> None:
-    mine, theirs = lab.checkout("mine"), lab.checkout("theirs")
-    names = [lab.run(tree, verb)["CODEHUB_TEST_IMAGE"] for tree in (mine, theirs)]
+def test_an_old_image_that_another_run_uses_stays(stand_in: Lab, verb: str) -> None:
+    mine, theirs = stand_in.checkout("mine"), stand_in.checkout("theirs")
+    names = [stand_in.run(tree, verb)["CODEHUB_TEST_IMAGE"] for tree in (mine, theirs)]
     assert len(set(names)) == 2
-    (lab.folder / "images").write_text("\n".join([*names, ABANDONED, ""]))
-    lab.run(mine, "sweep")
-    assert lab.removed() == [ABANDONED]
+    (stand_in.folder / "images").write_text("\n".join([*names, ABANDONED, ""]))
+    stand_in.run(mine, "sweep")
+    assert stand_in.removed() == [ABANDONED]
 
 
-def test_one_that_was_used_yesterday_goes(lab: Lab) -> None:
-    mine, theirs = lab.checkout("mine"), lab.checkout("theirs")
-    name = lab.run(theirs, "image")["CODEHUB_TEST_IMAGE"]
-    (lab.folder / "images").write_text(f"{name}\n")
-    for mark in (lab.folder / "lab/used").iterdir():
+def test_one_that_was_used_yesterday_goes(stand_in: Lab) -> None:
+    mine, theirs = stand_in.checkout("mine"), stand_in.checkout("theirs")
+    name = stand_in.run(theirs, "image")["CODEHUB_TEST_IMAGE"]
+    (stand_in.folder / "images").write_text(f"{name}\n")
+    for mark in (stand_in.folder / "lab/used").iterdir():
         os.utime(mark, (0, 0))
-    lab.run(mine, "sweep")
-    assert lab.removed() == [name]
-    assert not list((lab.folder / "lab/used").iterdir())
+    stand_in.run(mine, "sweep")
+    assert stand_in.removed() == [name]
+    assert not list((stand_in.folder / "lab/used").iterdir())

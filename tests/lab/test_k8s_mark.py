@@ -13,7 +13,9 @@ from uuid import uuid4
 import pytest
 
 from tests.lab.k8s import SCRIPT
-from tests.support import missing
+from tests.support import needs_root
+
+pytestmark = pytest.mark.exhaustive
 
 TOUCHED = "nothing was touched"
 WENT_ON = "it went on to make its programs"
@@ -63,8 +65,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    if os.geteuid() != 0:
-        missing("root: nobody else can start a cluster")
+    needs_root("who alone can start a cluster")
     made = Machine(tmp_path / "machine", tmp_path / "lab", tmp_path / "programs")
     made.programs.mkdir()
     for folder in ("proc", "sys/fs/cgroup", "run/netns"):

@@ -7,6 +7,8 @@ A change of the coordinator moves a bug to another seed now and then: the ones a
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import pytest
+
 from tests.simulation import bugs, planting
 
 # bug: (seed, what it says)
@@ -40,6 +42,7 @@ def test_every_bug_has_its_seed() -> None:
     assert FOUND.keys() == bugs.ALL.keys()
 
 
+@pytest.mark.exhaustive
 def test_every_planted_bug_is_found_and_the_same_seed_passes_without_it() -> None:
     context = get_context("spawn")
     missed = {name: range(seed, seed + _MORE) for name, (seed, _) in FOUND.items()}

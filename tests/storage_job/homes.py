@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import struct
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,8 @@ def make_plain_files(root: Path) -> None:
     for mode in (0o000, 0o400, 0o644, 0o755, 0o777, 0o4755, 0o2755, 0o1644):
         path = folder / f"mode-{mode:04o}"
         path.write_bytes(b"m")
+        if mode == 0o400:  # while its owner may: afterwards only root could
+            set_xattr(path, "user.read-only", b"set all the same")
         path.chmod(mode if os.geteuid() == 0 or mode & 0o400 else 0o400)
     (root / "empty").mkdir()
     (root / "empty" / "within").mkdir(mode=0o2770)
@@ -135,7 +138,6 @@ def make_plain_files(root: Path) -> None:
     set_xattr(folder / "size-1", "user.empty", b"")
     set_xattr(folder / "size-1", "user.with=equals%and percent", b"a=b\n\0")
     set_xattr(folder / "size-512", "user.long", b"x" * 3000)
-    set_xattr(folder / "mode-0400", "user.read-only", b"set all the same")
     set_xattr(folder / "mode-0644", "system.posix_acl_access", ACL)
     shared = root / "shared"
     shared.mkdir()
@@ -252,3 +254,10 @@ def stamp(root: Path) -> None:
             when = odd[next(numbers) % len(odd)] + next(numbers)
             os.utime(name, ns=(when, when), dir_fd=fd, follow_symlinks=False)
     os.utime(root, ns=(1_234_567_890_123_456_789, 1_234_567_890_123_456_789))
+
+
+def remove(folder: Path) -> None:
+    """With what is closed to its own owner; shutil cannot reach the longest paths."""
+    if os.geteuid() != 0:
+        subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, capture_output=True)
+    subprocess.run(["rm", "-rf", str(folder)], check=True)

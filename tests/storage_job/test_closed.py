@@ -19,7 +19,7 @@ from codehub.storage_job.protocol import Exit
 from tests.storage_job.homes import ACL, FOLDER_FLAGS, set_xattr, snapshot, stamp
 from tests.storage_job.hostile import FOLDER, meta_of, squeezed, tar_of
 from tests.storage_job.job import NOBODY, Store, done, ended, restored_from, start, unprivileged
-from tests.support import short_folder
+from tests.support import first_of, missing, needs_root, short_folder, skip
 
 # The account a home belongs to, and how to become it: root, too, may lack what lets it read everything.
 OWNERS = {
@@ -59,11 +59,10 @@ class Place:
 
 @pytest.fixture(params=OWNERS)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can make homes of others, and look into what is closed")
+    needs_root("who can make homes of others, and look into what is closed")
     uid, become = OWNERS[request.param]
     if subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("setpriv cannot do this here")
+        skip("a setpriv that gives up capabilities", "apt install util-linux")
     made = Place(short_folder(), uid, become)
     for path in (made.home, made.volume, made.base / "store"):
         path.mkdir()
@@ -114,6 +113,8 @@ def set_mode(path: Path, mode: int) -> None:
 @pytest.mark.parametrize("mode", [0o755, 0o000, 0o300], ids=oct)
 def test_it_comes_back_exactly(place: Place, mode: int) -> None:
     """Also a home that is closed as a whole."""
+    if subprocess.run(["stat", "-f", "-c", "%T", place.base], capture_output=True, check=True).stdout == b"tmpfs\n":
+        missing("a /tmp on a disk: in memory the owner of a closed file may not set attributes", "umount /tmp")
     fill(place)
     set_mode(place.home, mode)
     before = snapshot(place.home)
@@ -230,8 +231,7 @@ def test_what_others_closed_is_named_and_left_alone(place: Place, what: str) -> 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_mode_that_could_not_be_put_back_is_not_touched(kind: str) -> None:
     """The kernel takes the set-group bit of a foreign group from whoever changes the mode."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can make homes of others")
+    needs_root("who can make homes of others, and look into what is closed")
     base = short_folder()
     place = Place(base, *OWNERS["nobody"])
     for path in (place.home, base / "store"):
@@ -252,8 +252,7 @@ def test_a_mode_that_could_not_be_put_back_is_not_touched(kind: str) -> None:
 
 def test_root_changes_nothing(tmp_path: Path) -> None:
     """Who may read everything anyway lends nothing: not even the time of the last change moves."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may read everything")
+    needs_root("who may read everything")
     home = tmp_path / "home"
     (home / "folder").mkdir(parents=True)
     (home / "file").write_bytes(b"x")
@@ -264,7 +263,7 @@ def test_root_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.stat().st_ctime_ns for path in before} == before
 
 
-@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("nth", first_of([4, 1, 2, 3, 5, 6, 7, 8]))
 def test_killed_while_something_is_open(place: Place, nth: int) -> None:
     """At worst its owner may do more with it than before; nobody else may, and the next run works as ever."""
     home = place.home

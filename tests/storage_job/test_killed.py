@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,19 +10,16 @@ from typing import Any
 import pytest
 
 from codehub.storage_job.marker import ATTRIBUTE
-from tests.storage_job.homes import Picture, make_nasty_home, snapshot
+from tests.storage_job.homes import Picture, make_nasty_home, remove, snapshot
 from tests.storage_job.hostile import meta_of
 from tests.storage_job.job import Store, done, restored_from, run, run_here
 
-POINTS = 46  # of each verb, spread evenly, besides those around every call that decides something
+# Of each verb, spread evenly, besides those around every call that decides something.
+of_some_points = pytest.mark.parametrize("points", [4, pytest.param(46, marks=pytest.mark.exhaustive)])
 
 
 def command(when: str, into: Path | None = None) -> list[str]:
     return [sys.executable, "-m", "tests.storage_job.killed_at", when, *([str(into)] if into else [])]
-
-
-def remove(path: Path) -> None:
-    subprocess.run(["rm", "-rf", str(path)], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +44,13 @@ def volume(tmp_path: Path) -> Iterator[Path]:
     remove(path)
 
 
-def spread(request: dict[str, Any], into: Path) -> list[str]:
+def spread(request: dict[str, Any], into: Path, points: int) -> list[str]:
     """Numbers of calls, spread over all that an undisturbed run makes."""
     got = run(request, command("never", into))
     assert got.code == 0, got.lines
     calls = len(into.read_text().splitlines())
-    assert calls > 3 * POINTS
-    return [str(1 + number * (calls - 4) // (POINTS - 1)) for number in range(POINTS)]
+    assert calls > 3 * points
+    return [str(1 + number * (calls - 4) // (points - 1)) for number in range(points)]
 
 
 def counts(request: dict[str, Any]) -> bool:
@@ -67,10 +63,11 @@ def counts(request: dict[str, Any]) -> bool:
     return True
 
 
-def test_while_archiving(home: Path, wanted: dict[bytes, Picture], volume: Path, tmp_path: Path) -> None:
+@of_some_points
+def test_while_archiving(home: Path, wanted: dict[bytes, Picture], volume: Path, tmp_path: Path, points: int) -> None:
     store = Store((tmp_path / "store").as_uri())
     (tmp_path / "store").mkdir()
-    chosen = spread(store.request("archive", home), tmp_path / "calls")
+    chosen = spread(store.request("archive", home), tmp_path / "calls", points)
     # Before and after the archive appears, before and after its meta does, and before the result is written.
     chosen += [f"os.rename.*{name}#:1+{after}" for name in ("zst", "meta") for after in (0, 1)]
     chosen += [r"open.*\.result\.new:2+0"]
@@ -91,10 +88,11 @@ def test_while_archiving(home: Path, wanted: dict[bytes, Picture], volume: Path,
     assert set(counted) == {True, False}
 
 
-def test_while_restoring(home: Path, wanted: dict[bytes, Picture], volume: Path, tmp_path: Path) -> None:
+@of_some_points
+def test_while_restoring(home: Path, wanted: dict[bytes, Picture], volume: Path, tmp_path: Path, points: int) -> None:
     archived = Store((tmp_path / "store").as_uri()).request("archive", home)
     done(archived)
-    chosen = spread(restored_from(archived, volume), tmp_path / "calls")
+    chosen = spread(restored_from(archived, volume), tmp_path / "calls", points)
     chosen += [f"os.setxattr.*{ATTRIBUTE}:1+{after}" for after in (0, 1)]  # around the note that all is there
     chosen += ["os.removexattr:1+0", "os.removexattr:1+1", r"open.*\.result\.new:2+0"]
     marked: list[bool] = []

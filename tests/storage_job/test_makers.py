@@ -65,6 +65,7 @@ def test_one_that_dies_fails_the_try(tmp_path: Path) -> None:
     assert snapshot(tmp_path / "volume") == snapshot(tmp_path / "home")
 
 
+@pytest.mark.exhaustive
 def test_one_that_dies_when_all_is_given_out(tmp_path: Path) -> None:
     """The job only waits for it then: what it did not make must not be missing."""
     request = archived(tmp_path)

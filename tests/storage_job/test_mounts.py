@@ -8,7 +8,7 @@ import pytest
 
 from codehub.storage_job.protocol import Exit
 from tests.storage_job.job import COMMAND, Store, done, restored_from, run
-from tests.support import missing
+from tests.support import AS_ROOT, first_of, missing
 
 NAMESPACE = ["unshare", "--mount", "sh", "-ec"]
 
@@ -17,7 +17,7 @@ NAMESPACE = ["unshare", "--mount", "sh", "-ec"]
 def _may_mount(tmp_path: Path) -> None:
     probe = [*NAMESPACE, f"mount -t tmpfs none '{tmp_path}'"]
     if os.geteuid() != 0 or subprocess.run(probe, capture_output=True, check=False).returncode:
-        missing("the right to mount (root, and mount namespaces)")
+        missing("root, who may mount", AS_ROOT)
 
 
 def with_mounts(*commands: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_it_is_left_out_when_archiving(tmp_path: Path) -> None:
     assert found == {"disk", "folder", "plain", "plain/deep", "plain/file"}
 
 
-@pytest.mark.parametrize("what", ["disk", "folder", "deep", "file"])
+@pytest.mark.parametrize("what", first_of(["deep", "disk", "folder", "file"]))
 def test_it_is_left_alone_when_emptying(tmp_path: Path, what: str) -> None:
     """A volume that somebody mounted something into is not restored: that is said, and nothing of it is lost."""
     volume, other = tmp_path / "volume", outside(tmp_path)

@@ -4,17 +4,15 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from codehub.storage_job.protocol import Exit
 from tests.storage_job.homes import snapshot
 from tests.storage_job.job import COMMAND, Store, done, restored_from, run
+from tests.support import needs_root, skip
 
 
 def test_a_volume_that_hands_its_group_down(tmp_path: Path) -> None:
     """As Kubernetes makes them for an fsGroup: what is made in it must not keep that group."""
-    if os.geteuid() != 0:
-        pytest.skip("only root restores owners")
+    needs_root("who alone restores owners")
     home, volume = tmp_path / "home", tmp_path / "volume"
     (home / "folder").mkdir(parents=True)
     for path in (home / "file", home / "folder" / "file"):
@@ -32,8 +30,9 @@ def test_a_volume_that_hands_its_group_down(tmp_path: Path) -> None:
 def test_an_owner_that_this_machine_does_not_have_is_no_damage(tmp_path: Path) -> None:
     """A user namespace has only some numbers: that is said, and the archive is not called corrupted for it."""
     become = ["unshare", "--user", "--map-root-user"]
-    if os.geteuid() != 0 or subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no user namespaces here, or nobody to make files of two owners")
+    needs_root("who can make files of two owners")
+    if subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
+        skip("user namespaces", "sysctl user.max_user_namespaces=10000")
     home, volume = tmp_path / "home", tmp_path / "volume"
     home.mkdir()
     volume.mkdir()

@@ -12,7 +12,7 @@ import pytest
 from codehub.model.workspace import ErrorReason
 from codehub.storage_job.main import Reporter, receive
 from codehub.storage_job.protocol import REASONS, BadRequest, Exit, parse_request
-from tests.storage_job.homes import make_nasty_home, snapshot
+from tests.storage_job.homes import make_nasty_home, remove, snapshot
 from tests.storage_job.job import (
     COMMAND,
     NOBODY,
@@ -25,7 +25,7 @@ from tests.storage_job.job import (
     start,
     unprivileged,
 )
-from tests.support import eventually, short_folder
+from tests.support import eventually, needs_root, short_folder
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_result_file_is_the_last_line(tmp_path: Path, store: Store) -> None:
     failed = run(store.request("restore", home, result_path=str(result)))
     assert failed.code == Exit.CORRUPTED
     assert json.loads(result.read_text()) == failed.result
-    subprocess.run(["rm", "-rf", str(home)], check=True)
+    remove(home)
 
 
 def test_the_result_file_changes_only_with_progress(tmp_path: Path, store: Store) -> None:
@@ -149,8 +149,7 @@ RUN = (
 
 def test_an_ordinary_user() -> None:
     """Without privileges everything but foreign owners is kept."""
-    if os.geteuid() != 0:
-        pytest.skip("the other tests are run by an ordinary user already")
+    needs_root("who can become an ordinary user")
     base = short_folder()
     home, volume = base / "home", base / "volume"
     make_nasty_home(home, sparse=False)
@@ -167,4 +166,4 @@ def test_an_ordinary_user() -> None:
         assert got.result["dropped"] == 0
     before, after = snapshot(home), snapshot(volume)
     assert after == before
-    subprocess.run(["rm", "-rf", str(base)], check=True)
+    remove(base)

@@ -11,9 +11,10 @@ import pytest
 import zstandard
 
 from codehub.storage_job.marker import ATTRIBUTE, Marker
-from tests.storage_job.homes import make_nasty_home, snapshot
+from tests.storage_job.homes import make_nasty_home, remove, snapshot
 from tests.storage_job.hostile import meta_of, squeezed
 from tests.storage_job.job import Store, done, restored_from
+from tests.support import skip
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     home = tmp_path_factory.mktemp("nasty") / "home"
     make_nasty_home(home)
     yield home
-    subprocess.run(["rm", "-rf", str(home)], check=True)  # shutil cannot reach the longest paths
+    remove(home)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def volume(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "volume"
     folder.mkdir()
     yield folder
-    subprocess.run(["rm", "-rf", str(folder)], check=True)
+    remove(folder)
 
 
 def test_a_nasty_home_comes_back_exactly(nasty: Path, volume: Path, store: Store) -> None:
@@ -72,7 +73,7 @@ def test_the_archive_is_a_tar_that_others_can_read(nasty: Path, tmp_path: Path, 
 def test_a_tar_made_by_gnu_tar_is_restored(nasty: Path, volume: Path, tmp_path: Path, store: Store) -> None:
     """An archive may be put there by hand."""
     if not shutil.which("tar"):
-        pytest.skip("no tar here")
+        skip("the program tar", "apt install tar")
     home = tmp_path / "home"
     shutil.copytree(nasty / "plain", home, ignore=shutil.ignore_patterns("fifo"))
     made = subprocess.run(["tar", "-C", str(home), "-cf", "-", "."], check=True, capture_output=True)
@@ -104,6 +105,7 @@ def test_an_empty_home_and_an_empty_archive(tmp_path: Path, volume: Path, store:
     assert volume.stat().st_mode & 0o777 == 0o711, "an archive of nothing says nothing about the root"
 
 
+@pytest.mark.exhaustive
 def test_a_very_deep_home(tmp_path: Path, volume: Path, store: Store) -> None:
     """Deeper than any limit on open files, and longer than any path may be."""
     home = tmp_path / "home"
@@ -122,7 +124,7 @@ def test_a_very_deep_home(tmp_path: Path, volume: Path, store: Store) -> None:
     assert done(again)["files_done"] == 3001
     assert snapshot(volume) == snapshot(home)
     done({**again, "op_id": "another"})  # which empties it first
-    subprocess.run(["rm", "-rf", str(home)], check=True)
+    remove(home)
 
 
 def test_leftovers_go_and_the_drivers_notes_stay(nasty: Path, volume: Path, store: Store) -> None:

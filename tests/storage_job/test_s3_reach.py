@@ -38,7 +38,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
         try:
             subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
         except FileNotFoundError:
-            missing("openssl")
+            missing("the program openssl", "apt install openssl")
     return folder
 
 

@@ -144,6 +144,7 @@ def echoing() -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.exhaustive
 def test_a_proxy_keeps_websockets_until_its_limit(here: Installation) -> None:
     api = here.start("api", CODEHUB_TRUSTED_PROXIES="127.0.0.0/8").is_ready()
     health = free_port()

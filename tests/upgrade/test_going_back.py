@@ -9,7 +9,7 @@ from tests.upgrade.living import becomes, lives, migrated, schema
 from tests.upgrade.parts import TODAY, Installation, Version
 from tests.upgrade.versions import next_version
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(300)]
 
 
 def worked(version: Version, here: Installation, *words: str) -> str:

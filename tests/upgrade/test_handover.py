@@ -7,7 +7,7 @@ import pytest
 
 from codehub.client import Client
 from codehub.client.models import Workspace
-from tests.support import eventually
+from tests.support import eventually, first_of
 from tests.upgrade.parts import Installation, Part
 
 # A fifth of a second between two attempts of the one that stands by; the rest is for a busy machine.
@@ -30,7 +30,7 @@ def runs(client: Client, made: Workspace) -> None:
     assert client.workspace(made.id).error is None
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("how", first_of([signal.SIGTERM, signal.SIGINT, signal.SIGKILL]))
 def test_the_other_one_leads_at_once(here: Installation, how: signal.Signals) -> None:
     leader, standby = pair(here)
     epoch, _ = here.leadership()
@@ -43,6 +43,7 @@ def test_the_other_one_leads_at_once(here: Installation, how: signal.Signals) ->
     standby.stop()
 
 
+@pytest.mark.exhaustive
 def test_an_operation_under_way_is_finished_by_the_other_one(here: Installation) -> None:
     """Nothing that a person sees fails: the driver's calls of the old leader are cut off as by its death."""
     api = here.start("api").is_ready()

@@ -40,6 +40,7 @@ def waits(conn: psycopg.Connection) -> bool:
     return conn.execute(WAITS).fetchone() != (0,)
 
 
+@pytest.mark.exhaustive
 def test_others_are_not_held_up_and_it_succeeds_once_the_table_is_free(older: str) -> None:
     with (
         ThreadPoolExecutor(1) as thread,

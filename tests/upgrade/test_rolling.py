@@ -25,7 +25,7 @@ TABS = 4  # WebSockets that stay open all the while, and through whichever proxy
 DRAIN = {"CODEHUB_DRAIN_DELAY": "2", "CODEHUB_DRAIN_WEBSOCKETS": "600"}
 PAUSE_SECONDS = 0.2  # between two requests of somebody who looks on
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

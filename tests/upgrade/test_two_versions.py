@@ -14,6 +14,7 @@ from tests.upgrade.versions import next_version, previous_version
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_newer", ["api", "coordinator"])
 def test_today_beside_the_next_version(fresh: Installation, folder: Path, is_newer: str) -> None:
     """Both are started when the schema is the next version's already."""
@@ -29,6 +30,7 @@ def test_today_beside_the_next_version(fresh: Installation, folder: Path, is_new
         part.stop()
 
 
+@pytest.mark.exhaustive
 def test_a_schema_that_was_contracted_is_refused_in_one_line(fresh: Installation, folder: Path) -> None:
     migrated(fresh, next_version(folder, contracts=True))
     for command in ("api", "coordinator", "migrate"):
@@ -39,6 +41,7 @@ def test_a_schema_that_was_contracted_is_refused_in_one_line(fresh: Installation
         assert f"newer than this CodeHub ({migrate.newest_version()})" in lines[0]
 
 
+@pytest.mark.exhaustive
 def test_the_version_before_while_it_is_replaced(fresh: Installation, folder: Path) -> None:
     """As an upgrade goes: the old one runs, its schema is expanded under it, and part by part makes room."""
     before = previous_version(folder)

@@ -4,9 +4,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from codehub.db import migrate
+from tests.support import skip
 from tests.upgrade.parts import Version
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +57,7 @@ def previous_version(folder: Path) -> Version:
     changed = _git("log", "-1", "--diff-filter=A", "--format=%H", "--", _MIGRATIONS)
     before = _git("rev-parse", "--verify", "--quiet", f"{changed}^") if changed else ""
     if not before:
-        pytest.skip("missing here: the repository's history, back to the last migration (a clone that is not shallow)")
+        skip("the repository's history, back to the last migration", "git fetch --unshallow")
     source = folder / "previous"
     source.mkdir()
     archive = subprocess.run(
