@@ -111,6 +111,34 @@ async def test_an_old_leader_is_never_let_in_again(owner: Connection, database: 
     assert epoch_of(second) == seventy + EPOCHS_PER_RESTORE, "above whatever was there, too"
 
 
+@pytest.mark.parametrize("schema", ["0029", None])
+async def test_a_restore_settles_lost_commits(empty_database: str, path: Path, schema: str | None) -> None:
+    """Whatever was noted of commits before it is behind what it counts on from, backups of other restores included."""
+
+    def counted(statement: str = "SELECT 1") -> tuple[object, ...]:
+        with psycopg.connect(empty_database) as conn:
+            conn.execute(statement)
+        (row,) = rows_of(empty_database, "SELECT commits, lost_commits, lost_commits_at, epoch FROM leadership")
+        return row
+
+    migrate.upgrade(empty_database, schema or migrate.newest_version())
+    with psycopg.connect(empty_database) as conn:
+        conn.execute("UPDATE leadership SET epoch = 1000000")
+    await back_up(path, empty_database)
+    migrate.upgrade(empty_database)
+    noted = 0
+    for _ in range(2):
+        counted("UPDATE leadership SET commits = commits + 70, lost_commits = 3, lost_commits_at = now()")
+        noted += 73
+        await restore(path, empty_database, force=True)
+        commits, *lost, epoch = counted()
+        assert commits == epoch
+        assert isinstance(commits, int)
+        assert commits > noted
+        assert lost == [None, None]
+        noted = commits
+
+
 async def test_what_is_older_than_the_world_is_settled(
     owner: Connection, database: str, second: str, path: Path
 ) -> None:
@@ -140,6 +168,51 @@ async def test_what_is_older_than_the_world_is_settled(
     assert abs(seen - now) < timedelta(minutes=5)
     assert rows_of(second, "SELECT count(*) FROM sessions") == [(0,)]
     assert rows_of(second, "SELECT count(*) FROM accepted_losses") == [(0,)], "said of another world"
+
+
+@pytest.mark.parametrize(
+    ("then", "home"),
+    [
+        ({"phase": "ARCHIVED", "operation": "RESTORING"}, "restoring"),
+        ({"phase": "PENDING", "operation": "PROVISIONING"}, "none"),
+        ({"phase": "PENDING", "operation": "CREATE_EMPTY_ARCHIVE"}, "none"),
+        ({"phase": "STANDBY", "operation": "ARCHIVING"}, "live"),
+        ({"phase": "ARCHIVED", "operation": "ARCHIVING"}, "condemned"),
+        ({"phase": "STANDBY", "operation": "STARTING"}, "live"),
+        ({"phase": "RUNNING", "operation": "STOPPING"}, "live"),
+        ({"phase": "DELETING", "operation": "DELETING", "deleted_at": datetime.now(UTC)}, "condemned"),
+        ({"phase": "ARCHIVED", "operation": "NONE"}, "condemned"),
+    ],
+    ids=lambda one: one["operation"] if isinstance(one, dict) else one,
+)
+async def test_no_operation_goes_on_and_no_volume_that_may_be_a_home_by_now_is_taken_for_its_own(
+    owner: Connection, database: str, second: str, path: Path, then: dict[str, object], home: str
+) -> None:
+    """A restore would run over what has become a newer home since; the removal of an old volume would take one."""
+    op_id = uuid4()
+    context: dict[str, object] = {
+        "volume": home,
+        "incarnation": str(op_id),
+        "uid": "u",
+        "retired": ["r"],
+        "instance_op": str(op_id),
+    }
+    identity = await add_workspace(owner, **then, op_id=op_id, op_started_at=datetime.now(UTC), home_ctx=context)
+    await back_up(path, database)
+    await restore(path, second, force=False)
+    ((operation, drawn, found),) = rows_of(
+        second, f"SELECT operation, op_id, home_ctx FROM workspaces WHERE id = '{identity}'"
+    )
+    assert isinstance(found, dict)
+    assert operation == "NONE"
+    assert (drawn == op_id) == (then["operation"] == "NONE")
+    if drawn != op_id:
+        assert found["instance_op"] is None, "nothing else would ask whether that instance ever became ready"
+        context["instance_op"] = None
+    if home == "live" or "deleted_at" in then:
+        assert found == context, "what is live stays known; what was deleted goes on going"
+    else:
+        assert (found["volume"], found["incarnation"], found["uid"], found["retired"]) == ("none", None, None, ["r"])
 
 
 async def test_a_database_that_is_not_empty_is_kept_without_force(owner: Connection, database: str, path: Path) -> None:

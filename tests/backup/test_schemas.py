@@ -4,6 +4,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +269,10 @@ async def test_another_schema_than_public(database: str, second: str, path: Path
 async def test_nothing_is_replaced_but_where_the_leaders_lock_is_held(database: str, second: str, where: str) -> None:
     """On another server behind the same name, or after the session that held it was cut off."""
     async with backups.nobody_leading(database) as found:
-        scripts = {"before": replacing.script_before(found), "after": replacing.script_after("public", {}, found)}
+        scripts = {
+            "before": replacing.script_before(found),
+            "after": replacing.script_after("public", {}, found, datetime.now(UTC)),
+        }
         with psycopg.connect(database) as conn:
             conn.execute(scripts[where].encode())
             conn.rollback()

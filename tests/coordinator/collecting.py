@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from codehub.coordinator.collect import Collector
 from codehub.coordinator.records import DatabaseRecords
+from codehub.db import archive_operations
 from codehub.db.pool import Connection
 from codehub.drivers.memory import MemoryWorld
 from codehub.errors import Unavailable
@@ -42,6 +43,7 @@ class Watched(DatabaseRecords):
 
     records: DatabaseRecords
     after_known: Callable[[], Awaitable[object]] | None = None
+    after_remembered: Callable[[], Awaitable[object]] | None = None
     away: set[str] = field(default_factory=set)
     asked: list[tuple[Collection[WorkspaceId], Collection[str]]] = field(default_factory=list)
 
@@ -65,6 +67,23 @@ class Watched(DatabaseRecords):
         self.asked.append((ids, keys))
         return await self.records.known_of(ids, keys)
 
+    async def remembers_since(self) -> datetime:
+        self._answer("remembers_since")
+        return await self.records.remembers_since()
+
+    async def remembered(self, keys: Collection[ArchiveKey]) -> Collection[ArchiveKey]:
+        self._answer("remembered")
+        found = await self.records.remembered(keys)
+        if self.after_remembered:
+            await self.after_remembered()
+        return found
+
+    async def old_operations(self, after: ArchiveKey | None, limit: int) -> Sequence[ArchiveKey]:
+        return await self.records.old_operations(after, limit)
+
+    async def forget(self, keys: Collection[ArchiveKey]) -> None:
+        await self.records.forget(keys)
+
 
 @dataclass
 class Store:
@@ -82,6 +101,12 @@ class Store:
         self.collector = Collector(
             self.records, self.world.archives, self.timers, self.leader, RULES, on_change=self.changed.extend
         )
+
+    async def put_remembered(self, identity: WorkspaceId, *, complete: bool = True) -> ArchiveKey:
+        """An archive of an operation that the database began, and moved on from."""
+        key = self.put(identity, complete=complete)
+        await archive_operations.add(self.owner, [key])
+        return key
 
     def put(self, identity: WorkspaceId, *, complete: bool = True, op_id: OpId | None = None) -> ArchiveKey:
         key = archive_key(identity, op_id or OpId(uuid4()))
@@ -110,7 +135,7 @@ class Store:
     async def superseded(self) -> tuple[ArchiveKey, ArchiveKey]:
         """A workspace's old archive, whose time has come, and its present one."""
         identity = WorkspaceId(uuid4())
-        old = self.put(identity)
+        old = await self.put_remembered(identity)
         op_id = OpId(uuid4())
         new = self.put(identity, op_id=op_id)
         await add_workspace(

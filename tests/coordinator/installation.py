@@ -18,6 +18,7 @@ from codehub.db.pool import Connection, Pool, Role, connection, open_pool
 from codehub.drivers.base import Resources
 from codehub.drivers.memory import MemoryWorld
 from codehub.model.failure import Rules
+from codehub.model.suspicion import Place
 from codehub.model.workspace import Desired, InstanceBackend, Operation, OpId, Phase, UserId, Workspace, WorkspaceId
 from tests.db.support import add_workspace
 from tests.db.wishing import set_desired
@@ -87,10 +88,10 @@ class Installation:
             (row,) = await reads.by_ids(conn, [identity])
             assert await set_desired(conn, desired, was=row, asked_by="a test")
 
-    async def accept_losses(self, backend: InstanceBackend) -> None:
+    async def accept_losses(self, place: Place) -> None:
         """As the service layer does."""
         async with connection(self.api) as conn:
-            await losses.accept(conn, backend, UserId(uuid4()))
+            await losses.accept(conn, place, UserId(uuid4()))
 
     async def ticked_until(
         self, controller: Controller, identity: WorkspaceId, condition: Callable[[Workspace], bool], ticks: int = 60

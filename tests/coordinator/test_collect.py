@@ -23,7 +23,7 @@ def store(owner: Connection, records: DatabaseRecords, redis: Redis) -> Store:
 
 async def test_an_orphan_waits_and_then_goes_with_its_meta(store: Store) -> None:
     identity, kept = await store.add()
-    orphan, half = store.put(identity), store.put(identity, complete=False)
+    orphan, half = await store.put_remembered(identity), await store.put_remembered(identity, complete=False)
     store.world.stored[kept].modified_at += timedelta(seconds=1)
     report = await store.collector.collect()
     assert (report.found, report.known, report.orphans, report.due, report.deleted) == (3, 1, 2, (), 0)
@@ -123,7 +123,8 @@ async def test_an_administrators_word_about_unknown_keys_waits_for_the_delay(sto
 async def test_an_implausible_number_of_orphans_stops_it(store: Store) -> None:
     await store.add_crowd(5)
     identity, _ = await store.add()
-    orphans = [store.put(identity) for _ in range(12)]
+    await change(store.owner, identity, archive_key=None)  # nothing took their place
+    orphans = [await store.put_remembered(identity) for _ in range(12)]
     await store.waited(*orphans)
     with capture_logs() as logs:
         report = await store.collector.collect()
@@ -140,7 +141,7 @@ async def test_an_implausible_number_of_orphans_stops_it(store: Store) -> None:
 
 async def test_a_dry_run_changes_nothing(store: Store) -> None:
     old, _ = await store.superseded()
-    fresh = store.put(owner_of(old), complete=False)
+    fresh = await store.put_remembered(owner_of(old), complete=False)
     lost, _ = await store.add(archive_key=archive_key(WorkspaceId(uuid4()), OpId(uuid4())))
     back = archive_key(WorkspaceId(uuid4()), OpId(uuid4()))
     await store.waited(back)

@@ -120,7 +120,7 @@ async def test_a_store_that_goes_away_ends_the_cycle(store: Store) -> None:
     assert (report.deleted, report.stopped) == (25, None)
 
 
-@pytest.mark.parametrize("what", ["found", "known", "now", "known_of"])
+@pytest.mark.parametrize("what", ["found", "known", "now", "known_of", "remembers_since", "remembered"])
 async def test_what_cannot_be_read_skips_the_cycle(store: Store, what: str) -> None:
     await store.superseded()
     everything = set(store.world.stored)

@@ -12,6 +12,7 @@ from codehub.coordinator.pace import Pace
 from codehub.drivers.memory import Fault, Misbehaviour
 from codehub.drivers.memory.things import Volume
 from codehub.errors import StaleLeader
+from codehub.model.failure import Rules
 from codehub.model.workspace import (
     Desired,
     ErrorReason,
@@ -144,6 +145,32 @@ async def test_a_slow_start_holds_nobody_up_and_is_made_once(site: Installation)
         await site.ticked_until(controller, slow, is_at(Phase.RUNNING))
 
 
+async def test_a_time_limit_holds_while_a_driver_call_hangs(site: Installation) -> None:
+    """The call never returns; the operation ends at its limit all the same, and what lands late is removed."""
+    rules = Rules(time_limits={**Rules().time_limits, Operation.STARTING: timedelta(seconds=0.5)})
+    async with site.controller(rules=rules) as controller:
+        it = await site.add()
+        fault = site.world.misbehave("instances.start", Misbehaviour.SLOW)
+        row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.ERROR)
+        assert row.status.error_reason is ErrorReason.TIMEOUT
+        assert "STARTING made no progress for" in row.status.conditions.healthy.message
+        assert fault.struck == 1
+        assert controller.errands == 0
+
+
+async def test_of_a_deleted_workspace_a_call_that_hangs_is_tried_again(site: Installation) -> None:
+    rules = Rules(time_limits={**Rules().time_limits, Operation.DELETING: timedelta(seconds=0.2)})
+    async with site.controller(rules=rules) as controller:
+        it = await running(site, controller)
+        await site.wish(it, Desired.STANDBY)
+        await site.ticked_until(controller, it, is_at(Phase.STANDBY))
+        await site.owner.execute("UPDATE workspaces SET deleted_at = now(), desired_state = 'DELETED'")
+        fault = site.world.misbehave("volumes.delete", Misbehaviour.SLOW, times=1)
+        await site.ticked_until(controller, it, lambda row: row.status.error_count == 1)
+        assert fault.struck == 1
+        await site.ticked_until(controller, it, is_at(Phase.DELETED))
+
+
 async def test_an_instance_that_died_is_noticed_without_the_sweep(site: Installation) -> None:
     async with site.controller(pace=RARE_SWEEP) as controller:
         it = await running(site, controller)
@@ -269,3 +296,22 @@ async def test_the_trash_is_not_polled(site: Installation) -> None:
         looks = site.world.misbehave("archives.look", Misbehaviour.SLOW, workspace_id=it)
         await ticks(controller, 20)
         assert looks.struck == 0
+
+
+async def test_a_home_at_rest_that_cannot_be_marked_keeps_nobody_waiting_and_writes_nothing(site: Installation) -> None:
+    """It was made by a version that knew no marks; the next look tries again."""
+    async with site.controller() as controller:
+        it = await running(site, controller)
+        await site.owner.execute(
+            "UPDATE workspaces SET phase_changed_at = now() - interval '1 day' WHERE id = %s", [it]
+        )
+        site.world.volumes[it].marked = False
+        before = (await site.row(it)).status
+        fault = site.world.misbehave("volumes.mark_whole", Misbehaviour.UNREACHABLE)
+        await ticks(controller, 10)
+        assert fault.struck
+        assert (await site.row(it)).status == before
+        await site.wish(it, Desired.STANDBY)
+        await site.ticked_until(controller, it, is_at(Phase.STANDBY))
+        site.world.behave()
+        await site.ticked_until(controller, it, lambda _: site.world.volumes[it].marked)

@@ -57,6 +57,25 @@ async def _until_archived(site: Installation, controller: Controller, it: Worksp
             await asyncio.sleep(0.05)
 
 
+async def test_a_store_that_is_full_is_an_outage_that_is_told_and_waited_for(site: Installation) -> None:
+    """It answers every look; only the jobs find out that it takes nothing."""
+    async with site.controller() as controller:
+        them = [await running(site, controller) for _ in range(3)]
+        full = site.world.misbehave("archives.jobs.archive", Misbehaviour.UNREACHABLE)
+        for it in them:
+            await site.wish(it, Desired.ARCHIVED)
+        await ticks(controller, 10)
+        assert full.struck >= 3
+        for it in them:
+            row = await site.row(it)
+            assert (row.status.phase, row.status.error_count) == (Phase.STANDBY, 0)
+        assert "Workspaces that wait for it: 3." in controller.outages["archive store"]
+        full.end()
+        for it in them:
+            await _until_archived(site, controller, it)
+        assert not controller.outages
+
+
 async def test_a_backend_that_hangs_does_not_hold_up_another(site: Installation) -> None:
     other = MemoryWorld()
     backends = {InstanceBackend.PROCESS: site.world.backend(), InstanceBackend.DOCKER: other.backend()}

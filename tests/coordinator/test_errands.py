@@ -1,12 +1,15 @@
 """Errands end with the leadership they belong to, also those that miss being told."""
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import uuid4
 
-from codehub.coordinator.errands import DONE, Errands, Result
-from codehub.model.workspace import WorkspaceId
+import pytest
+
+from codehub.coordinator.errands import DONE, Errands, Failed, Result
+from codehub.model.workspace import ErrorReason, OpId, WorkspaceId
 
 
 async def test_one_that_misses_its_cancellation_is_told_again() -> None:
@@ -47,3 +50,27 @@ async def test_as_many_run_at_once_as_their_backend_bears() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert running == {"narrow": 2, "wide": 50}
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("can't start new thread"), MemoryError(), OSError(errno.EMFILE, "Too many open files")]
+)
+async def test_what_this_process_is_short_of_is_an_outage_and_no_fault_of_a_workspace(error: Exception) -> None:
+    """Else every workspace that is looked at meanwhile would end in ERROR."""
+
+    async def short() -> Result:
+        raise error
+
+    acted, looked, op_id = WorkspaceId(uuid4()), WorkspaceId(uuid4()), OpId(uuid4())
+    errands = Errands(lambda: None, {("memory", "act"): 2})
+    async with errands.running():
+        errands.start(acted, op_id, ("memory", "act"), short)
+        errands.start(looked, None, ("memory", "act"), short)
+        async with asyncio.timeout(10):
+            while errands.busy():  # noqa: ASYNC110 - they end by themselves
+                await asyncio.sleep(0)
+        results = errands.results()
+    for identity in (acted, looked):
+        result = results[identity]
+        assert isinstance(result, Failed)
+        assert result.fault.reason is ErrorReason.UNREACHABLE

@@ -1,15 +1,19 @@
 """The TTL runner on real servers: nobody is stopped whose use could not be heard of, and everything else goes on."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
 from codehub.coordinator.expire import Expirer
+from codehub.coordinator.ports import Expiration
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db.pool import Connection
 from codehub.errors import Unavailable
+from codehub.model.clocks import JUMP_SECONDS, ClockWatch
 from codehub.model.workspace import Desired, WorkspaceId
 from codehub.signals.activity import ACTIVITY, RedisActivity
 from codehub.signals.connect import Redis, open_redis
@@ -54,24 +58,25 @@ async def test_visits_are_taken_in_and_count(records: DatabaseRecords, owner: Co
     used, idle = await add_idle(owner), await add_idle(owner)
     expirer = trusting(records, redis)
     await expirer.run_once()
-    visit = datetime.now(UTC) - timedelta(seconds=5)
-    await RedisActivity(redis).report({used: visit, WorkspaceId(uuid4()): visit})
+    before = await records.now()
+    await RedisActivity(redis).report({used: 5.0, WorkspaceId(uuid4()): 5.0})
     await expirer.run_once()
-    assert (await read(owner, used)).wish.last_access_at == visit
+    visit = (await read(owner, used)).wish.last_access_at
+    assert visit is not None
+    assert before <= visit + timedelta(seconds=5) <= await records.now(), "by the database's clock alone"
     assert await desired(owner, used) is Desired.RUNNING
     assert await desired(owner, idle) is Desired.STANDBY
     assert await redis.zcard(ACTIVITY) == 0
 
 
 async def test_every_page_is_taken_in(records: DatabaseRecords, owner: Connection, redis: Redis) -> None:
-    visit = datetime.now(UTC) - timedelta(seconds=5)
     used = [await add_idle(owner) for _ in range(5)]
     idle = [await add_idle(owner) for _ in range(5)]
     stopped = [await add_stopped(owner) for _ in range(5)]
     expirer = trusting(records, redis, page=2)
     await expirer.run_once()
     assert {await desired(owner, each) for each in stopped} == {Desired.ARCHIVED}, "those that must wait hide nobody"
-    await RedisActivity(redis).report(dict.fromkeys(used, visit))
+    await RedisActivity(redis).report(dict.fromkeys(used, 5.0))
     assert not await expirer.run_once()
     assert {await desired(owner, each) for each in used} == {Desired.RUNNING}
     assert {await desired(owner, each) for each in idle} == {Desired.STANDBY}
@@ -81,8 +86,7 @@ async def test_more_than_one_run_may_take_is_told(records: DatabaseRecords, owne
     idle = await add_idle(owner)
     expirer = trusting(records, redis, page=1, most_pages=2)
     await expirer.run_once()
-    visit = datetime.now(UTC)
-    await RedisActivity(redis).report({WorkspaceId(uuid4()): visit for _ in range(3)})
+    await RedisActivity(redis).report({WorkspaceId(uuid4()): 0.0 for _ in range(3)})
     assert await expirer.run_once()
     assert await desired(owner, idle) is Desired.RUNNING, "there may be a visit to it among the rest"
     stopped = [await add_stopped(owner) for _ in range(3)]
@@ -122,7 +126,7 @@ async def test_a_flush_of_redis_starts_the_two_intervals_anew(
     await expirer.run_once()
     assert await desired(owner, idle) is Desired.STANDBY, "it is trusted now"
     used = await add_idle(owner)
-    await RedisActivity(redis).report({used: datetime.now(UTC)})
+    await RedisActivity(redis).report({used: 0.0})
     await redis.flushall()
     assert await stopped_after(expirer, owner, used) >= 2 * FLUSH
 
@@ -141,3 +145,67 @@ async def test_without_redis_nobody_is_stopped_and_the_stopped_are_archived(
         assert await desired(owner, idle) is Desired.RUNNING
         await wire.mend()
         assert await stopped_after(expirer, owner, idle) >= 2 * FLUSH
+
+
+@dataclass
+class JumpingClock(DatabaseRecords):
+    """The database, whose clock may jump: everything in it is then that much older."""
+
+    records: DatabaseRecords
+    owner: Connection
+    ahead: timedelta = timedelta(0)
+    jump_while_reading: timedelta | None = None
+
+    async def jump(self, by: timedelta) -> None:
+        self.ahead += by
+        await self.owner.execute(
+            "UPDATE workspaces SET phase_changed_at = phase_changed_at - %(by)s, "
+            "last_access_at = last_access_at - %(by)s, keep_awake_until = keep_awake_until - %(by)s",
+            {"by": by},
+        )
+
+    async def now(self) -> datetime:
+        return await self.records.now() + self.ahead
+
+    async def due(self, limit: int) -> Sequence[Expiration]:
+        if self.jump_while_reading is not None:
+            await self.jump(self.jump_while_reading)
+            self.jump_while_reading = None
+        return await self.records.due(limit)
+
+    async def expire(self, expirations: Sequence[Expiration]) -> int:
+        return await self.records.expire(expirations)
+
+    async def touch(self, ages: Mapping[WorkspaceId, float]) -> int:
+        return await self.records.touch(ages)
+
+    async def restart_idle_times(self, jump: timedelta) -> int:
+        return await self.records.restart_idle_times(jump)
+
+
+@pytest.mark.parametrize("while_reading", [False, True], ids=["between two runs", "while it reads"])
+@pytest.mark.parametrize("days", [-1, 1], ids=["back", "ahead"])
+async def test_a_jump_of_the_databases_clock_stops_nobody(
+    records: DatabaseRecords, owner: Connection, redis: Redis, days: int, while_reading: bool
+) -> None:
+    """Somebody used it five minutes ago and will again; nothing tells of that at this moment."""
+    used = await add_idle(owner)
+    await records.touch({used: 300.0})
+    jumping, clock = JumpingClock(records, owner), ClockWatch(JUMP_SECONDS)
+    expirer = Expirer(jumping, RedisActivity(redis), flush_interval=0, clock=clock)
+    for _ in range(2):
+        await expirer.run_once()
+    if while_reading:
+        jumping.jump_while_reading = timedelta(days=days)
+    else:
+        await jumping.jump(timedelta(days=days))
+        expirer = Expirer(jumping, RedisActivity(redis), flush_interval=0, clock=clock)  # and the leadership changed
+    for _ in range(3):
+        await expirer.run_once()
+    wish = (await read(owner, used)).wish
+    assert wish.desired_state is Desired.RUNNING
+    assert wish.last_access_at is not None
+    assert abs(wish.last_access_at - await records.now()) < timedelta(minutes=1), "its idle time begins anew"
+    idle = await add_idle(owner)
+    await expirer.run_once()
+    assert await desired(owner, idle) is Desired.STANDBY, "and from then on everything is as before"

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,7 @@ from codehub.coordinator.records import DatabaseRecords
 from codehub.db.pool import Connection
 from codehub.errors import Unavailable
 from codehub.model.workspace import Desired, WorkspaceId
-from codehub.signals.activity import ACTIVITY, RedisActivity
+from codehub.signals.activity import ACTIVITY, RedisActivity, Visit
 from codehub.signals.connect import Redis, open_redis
 from tests.coordinator.test_expire import add_idle, add_stopped, desired
 from tests.db.support import read
@@ -26,7 +26,10 @@ class Meanwhile(DatabaseRecords):
     records: DatabaseRecords
     after_due: Callable[[], Awaitable[object]] | None = None
     after_touch: Callable[[], Awaitable[object]] | None = None
-    touched: list[Mapping[WorkspaceId, datetime]] = field(default_factory=list)
+    touched: list[Mapping[WorkspaceId, float]] = field(default_factory=list)
+
+    async def now(self) -> datetime:
+        return await self.records.now()
 
     async def due(self, limit: int) -> Sequence[Expiration]:
         found = await self.records.due(limit)
@@ -37,9 +40,9 @@ class Meanwhile(DatabaseRecords):
     async def expire(self, expirations: Sequence[Expiration]) -> int:
         return await self.records.expire(expirations)
 
-    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
-        self.touched.append(visits)
-        count = await self.records.touch(visits)
+    async def touch(self, ages: Mapping[WorkspaceId, float]) -> int:
+        self.touched.append(ages)
+        count = await self.records.touch(ages)
         if self.after_touch:
             happening, self.after_touch = self.after_touch, None
             await happening()
@@ -53,8 +56,8 @@ async def test_activity_between_reading_and_writing_wins(
     by_redis, by_row, idle = [await add_idle(owner) for _ in range(3)]
 
     async def visited() -> None:
-        await RedisActivity(redis).report({by_redis: datetime.now(UTC)})
-        await records.touch({by_row: datetime.now(UTC)})
+        await RedisActivity(redis).report({by_redis: 0.0})
+        await records.touch({by_row: 0.0})
 
     meanwhile = Meanwhile(records)
     expirer = Expirer(meanwhile, RedisActivity(redis), flush_interval=0)
@@ -87,7 +90,7 @@ class Flushed(RedisActivity):
         super().__init__(redis)
         self.redis, self.calls_left = redis, call
 
-    async def visits(self, limit: int) -> Mapping[WorkspaceId, datetime]:
+    async def visits(self, limit: int) -> Mapping[WorkspaceId, Visit]:
         self.calls_left -= 1
         if self.calls_left == 0:
             await self.redis.flushall()
@@ -132,10 +135,37 @@ async def test_a_visit_renewed_while_it_is_taken_in_is_taken_in_again(
 ) -> None:
     used = await add_idle(owner)
     activity = RedisActivity(redis)
-    first, second = datetime.now(UTC) - timedelta(seconds=9), datetime.now(UTC) - timedelta(seconds=8)
-    meanwhile = Meanwhile(records, after_touch=lambda: activity.report({used: second}))
-    await activity.report({used: first})
+    await activity.visits(1)
+    meanwhile = Meanwhile(records, after_touch=lambda: activity.report({used: 5.0}))
+    await activity.report({used: 9.0})
+    before = await records.now()
     await Expirer(meanwhile, activity, flush_interval=0).run_once()
-    assert meanwhile.touched == [{used: first}, {used: second}]
-    assert (await read(owner, used)).wish.last_access_at == second
+    assert [int(ages[used]) for ages in meanwhile.touched] == [9, 5]
+    visit = (await read(owner, used)).wish.last_access_at
+    assert visit is not None
+    assert visit >= before - timedelta(seconds=6)
     assert await redis.zcard(ACTIVITY) == 0
+
+
+async def test_after_a_collision_the_next_runs_come_sooner_with_growing_pauses(
+    records: DatabaseRecords, owner: Connection, redis: Redis
+) -> None:
+    """A conflict is retried with backoff, and no more once there is none."""
+    idle = await add_stopped(owner)
+
+    async def renamed() -> None:
+        await owner.execute("UPDATE workspaces SET archive_ttl_seconds = archive_ttl_seconds + 1 WHERE id = %s", [idle])
+
+    meanwhile = Meanwhile(records)
+    expirer = Expirer(meanwhile, RedisActivity(redis), flush_interval=0)
+    assert expirer.period(60) == 60
+    meanwhile.after_due = renamed
+    pauses = []
+    for _ in range(8):
+        await expirer.run_once()
+        pauses.append(expirer.period(60))
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    meanwhile.after_due = None
+    await expirer.run_once()
+    assert expirer.period(60) == 60
+    assert await desired(owner, idle) is Desired.ARCHIVED

@@ -146,7 +146,7 @@ async def test_what_is_due_expires_unless_something_happened_since(records: Data
         (used, Desired.STANDBY),
         (stopped, Desired.ARCHIVED),
     }
-    assert await records.touch({used: datetime.now(UTC)}) == 1
+    assert await records.touch({used: 0.0}) == 1
     assert await records.expire(due) == 2
     assert (await read(owner, idle)).wish.desired_state is Desired.STANDBY
     assert (await read(owner, idle)).wish.asked_by == "ttl: 60 s since it was started"
@@ -156,12 +156,28 @@ async def test_what_is_due_expires_unless_something_happened_since(records: Data
     assert (await records.expire(nothing), await records.touch({})) == (0, 0)
 
 
-async def test_a_visit_from_the_future_is_one_of_now(records: DatabaseRecords, owner: Connection) -> None:
+async def test_a_visit_is_as_long_ago_as_it_is_said_to_be(records: DatabaseRecords, owner: Connection) -> None:
     identity = await add_workspace(owner)
-    assert await records.touch({identity: datetime.now(UTC) + timedelta(days=1)}) == 1
+    before = await records.now()
+    assert await records.touch({identity: 5.0}) == 1
     accessed = (await read(owner, identity)).wish.last_access_at
     assert accessed is not None
-    assert accessed <= await records.now()
+    assert before <= accessed + timedelta(seconds=5) <= await records.now()
+
+
+async def test_a_jump_of_the_clock_is_no_idle_time(records: DatabaseRecords, owner: Connection) -> None:
+    now, day = await records.now(), timedelta(days=1)
+    times = {"last_access_at": now - day, "keep_awake_until": now - timedelta(hours=23)}
+    running = await add_workspace(owner, phase="RUNNING", **times)
+    over = await add_workspace(owner, phase="RUNNING", keep_awake_until=now - 2 * day)
+    stopped = await add_workspace(owner, phase="STANDBY", desired_state="STANDBY", last_access_at=now - day)
+    assert await records.restart_idle_times(day) == 2
+    wish = (await read(owner, running)).wish
+    assert wish.last_access_at is not None
+    assert wish.last_access_at >= now
+    assert wish.keep_awake_until == now + timedelta(hours=1), "an hour was left of it"
+    assert (await read(owner, over)).wish.keep_awake_until == now - 2 * day
+    assert (await read(owner, stopped)).wish.last_access_at == now - day
 
 
 async def test_deletions_are_finished(records: DatabaseRecords, owner: Connection) -> None:

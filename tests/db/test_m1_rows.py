@@ -19,7 +19,7 @@ from tests.db.m1_cases import CASES, DELETED_AT, M1, OBSERVED_AT, OLD_KEY, OP, O
 from tests.support import Databases
 
 
-def _insert(conn: psycopg.Connection, rows: dict[WorkspaceId, M1]) -> None:
+def insert(conn: psycopg.Connection, rows: dict[WorkspaceId, M1]) -> None:
     conn.execute("INSERT INTO users (id, username) VALUES (%s, 'ada')", [USER])
     with conn.cursor() as cursor:
         cursor.executemany(
@@ -79,7 +79,7 @@ async def carried_over(databases: Databases) -> Any:
     with databases.one() as url:
         migrate.upgrade(url, "0001")
         with psycopg.connect(url) as conn:
-            _insert(conn, {**{identity: CASES[name][0] for identity, name in NAMED.items()}, **EVERY})
+            insert(conn, {**{identity: CASES[name][0] for identity, name in NAMED.items()}, **EVERY})
         migrate.upgrade(url)
         async with await psycopg.AsyncConnection.connect(url) as read:
             await read.execute("SET timezone = 'UTC'")
@@ -181,7 +181,7 @@ def test_the_volume_and_instance_of_m1_have_no_label(carried_over: Migrated) -> 
 def test_backends_and_ttls_are_translated(empty_database: str) -> None:
     migrate.upgrade(empty_database, "0001")
     with psycopg.connect(empty_database) as conn:
-        _insert(conn, dict.fromkeys(list(EVERY)[:4], M1()))
+        insert(conn, dict.fromkeys(list(EVERY)[:4], M1()))
         ids = list(EVERY)[:4]
         for identity, assignment in zip(
             ids,

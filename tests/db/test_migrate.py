@@ -108,6 +108,16 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0018": _samples_too,
     "0019": _samples_too,
     "0020": _samples_too,
+    "0021": _samples_too,
+    "0022": _samples_too,
+    "0023": _samples_too,
+    "0024": _samples_too,
+    "0025": _samples_too,
+    "0026": _samples_too,
+    "0027": _samples_too,
+    "0028": _samples_too,
+    "0029": _samples_too,
+    "0030": _samples_too,
 }
 
 

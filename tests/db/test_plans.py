@@ -12,13 +12,16 @@ import pytest
 from psycopg.sql import SQL, Composable
 from psycopg.types.json import Jsonb
 
-from codehub.db.archives import KNOWN, KNOWN_OF
-from codehub.db.limits import COUNT_RUNNING, COUNT_RUNNING_OF
+from codehub.db.archives import KNOWN, KNOWN_OF, PURGED
+from codehub.db.census import COUNT
+from codehub.db.limits import COUNT_ALL, COUNT_RUNNING, COUNT_RUNNING_OF
 from codehub.db.listing import Filter, Place, page_query
+from codehub.db.live import STAMPS
 from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work, ttl_candidates
 from codehub.db.statuses import WRITE, StatusChange, given, write_statuses
-from codehub.db.wishes import EXPIRE, FINISH_DELETIONS, TOUCH_ACCESS, expired_json
+from codehub.db.wishes import EXPIRE, FINISH_DELETIONS, RESTART_IDLE_TIMES, TOUCH_ACCESS, expired_json
+from codehub.model.failure import LONGEST_DELAY
 from codehub.model.ttl import next_transition
 from tests.db.conftest import connect_as
 from tests.db.support import OWNER
@@ -81,14 +84,20 @@ ARCHIVED = SQL("SELECT id FROM workspaces WHERE deleted_at IS NULL AND phase = '
 HALFWAY = Place(datetime.now(UTC) - timedelta(minutes=50_000), UUID(int=0))
 COUNTING = {"idx_workspaces_running", "idx_workspaces_reconcile", "idx_workspaces_error", "idx_workspaces_deleting"}
 
-# Two indexes hold exactly the running workspaces; either will do where the owner does not matter.
-ALIKE = {"idx_workspaces_user_running": "idx_workspaces_running"}
+# Two indexes hold exactly the running workspaces; either will do where the owner does not matter. Where few are gone,
+# so will those that have everybody.
+ALIKE = {
+    "idx_workspaces_user_running": "idx_workspaces_running",
+    "idx_workspaces_owner": "idx_workspaces_owner_here",
+    "idx_workspaces_created": "idx_workspaces_created_here",
+    "workspaces_pkey": "idx_workspaces_sweep",
+}
 
 # query, arguments, the indexes it must walk (and no other), the most blocks it may read
 QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "needing_work": (
         NEEDING_WORK,
-        {"now": NOW, "after": START, "limit": 1000, "but": []},
+        {"now": NOW, "longest": LONGEST_DELAY, "after": START, "limit": 1000, "but": []},
         {"idx_workspaces_reconcile", "idx_workspaces_deleting", "idx_workspaces_error"},
         2000,
     ),
@@ -97,7 +106,8 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "count_running_of": (COUNT_RUNNING_OF, [[OWNER]], COUNTING, 2000),
     "known": (KNOWN, [START, 500], {"workspaces_pkey"}, 1000),
     "known_of": (KNOWN_OF, {"ids": [START], "keys": ["k"]}, {"workspaces_pkey", "idx_workspaces_source"}, 20),
-    "sweep": (SWEEP, [START, 500], {"workspaces_pkey"}, 1000),
+    "purged": (PURGED, [START, 100], {"idx_workspaces_purged"}, 20),
+    "sweep": (SWEEP, [START, 500], {"idx_workspaces_sweep"}, 1000),
     "by_ids": (BY_IDS, [[START]], {"workspaces_pkey"}, 10),
     "operations": (OPERATIONS, [], {"idx_workspaces_operation"}, 300),
     "deleting": (DELETING, [], {"idx_workspaces_deleting"}, 300),
@@ -105,10 +115,10 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "running": (RUNNING, [], {"idx_workspaces_running"}, 600),
     "running of one user": (RUNNING_OF, [OWNER], {"idx_workspaces_user_running"}, 10),
     "archived": (ARCHIVED, [], {"idx_workspaces_archived"}, 300),
-    "a user's list": (*page_query(Filter(owner=OWNER), None, 51), {"idx_workspaces_owner"}, 150),
-    "a user's list, further on": (*page_query(Filter(owner=OWNER), HALFWAY, 51), {"idx_workspaces_owner"}, 150),
-    "everybody's": (*page_query(Filter(), None, 51), {"idx_workspaces_created"}, 150),
-    "everybody's, further on": (*page_query(Filter(), HALFWAY, 51), {"idx_workspaces_created"}, 150),
+    "a user's list": (*page_query(Filter(owner=OWNER), None, 51), {"idx_workspaces_owner_here"}, 150),
+    "a user's list, further on": (*page_query(Filter(owner=OWNER), HALFWAY, 51), {"idx_workspaces_owner_here"}, 150),
+    "everybody's": (*page_query(Filter(), None, 51), {"idx_workspaces_created_here"}, 150),
+    "everybody's, further on": (*page_query(Filter(), HALFWAY, 51), {"idx_workspaces_created_here"}, 150),
 }
 
 
@@ -123,7 +133,12 @@ PREDICATES = {
     "idx_workspaces_running": f"{_HERE} (phase = RUNNING)",
     "idx_workspaces_error": f"{_HERE} (phase = ERROR)",
     "idx_workspaces_archived": f"{_HERE} (phase = ARCHIVED)",
-    # Beyond the specification: for GC's last look.
+    # Beyond the specification: without what is gone.
+    "idx_workspaces_sweep": "phase <> DELETED",
+    "idx_workspaces_purged": "(purged_at IS NOT NULL) AND (phase <> DELETED)",
+    "idx_workspaces_owner_here": "deleted_at IS NULL",
+    "idx_workspaces_created_here": "deleted_at IS NULL",
+    # For GC's last look.
     "idx_workspaces_source": f"{_HERE} (source_archive IS NOT NULL)",
 }
 
@@ -152,6 +167,47 @@ async def _explain(conn: Connection, options: str, query: Composable, arguments:
     return plan
 
 
+# One user's, who has made and deleted one after the other for years.
+GONE = f"""
+INSERT INTO users (id, username) VALUES ('{OWNER}', 'ada');
+INSERT INTO workspaces (id, owner_user_id, instance_backend, storage_backend, home_store_key, name, image_ref,
+    standby_ttl_seconds, archive_ttl_seconds, phase, desired_state, deleted_at, purged_at, created_at)
+SELECT id, '{OWNER}', 'process', 'directory', 'ws-' || id || '-home', 'w', 'ide', 600, 1800, state, state, gone, gone,
+    now() - interval '1 day' + interval '1 second' * n
+FROM (SELECT n, gen_random_uuid() AS id, CASE WHEN n > 100 THEN now() END AS gone,
+             (CASE WHEN n > 100 THEN 'DELETED' ELSE 'ARCHIVED' END)::workspace_state AS state
+      FROM generate_series(1, 20000) AS n) AS numbered;
+"""
+
+WHATEVER_IS_GONE: dict[str, tuple[Composable, Any]] = {
+    "sweep": (SWEEP, [START, 500]),
+    "a user's list": page_query(Filter(owner=OWNER), None, 51),
+    "everybody's": page_query(Filter(), None, 51),
+    "everybody's trash": page_query(Filter(deleted=True), None, 51),
+    "streams": (SQL(STAMPS), [[OWNER]]),
+    "a user's number": (SQL(COUNT_ALL), [OWNER]),
+    "census": (SQL(COUNT), None),
+    "idle times": (SQL(RESTART_IDLE_TIMES), {"jump": timedelta(days=1)}),
+}
+
+
+@pytest.fixture(scope="module")
+async def mostly_gone(databases: Databases, migrated_template: str) -> AsyncIterator[Connection]:
+    with databases.one(migrated_template) as url:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
+            await conn.execute("SET session_replication_role = replica")
+            await conn.execute(GONE)
+            await conn.execute("VACUUM ANALYZE")
+            yield conn
+
+
+@pytest.mark.parametrize("name", WHATEVER_IS_GONE)
+async def test_workspaces_that_are_gone_cost_nothing(mostly_gone: Connection, name: str) -> None:
+    """A hundred are there and 19,900 were; each of these is asked all the time."""
+    plan = await _explain(mostly_gone, "ANALYZE, BUFFERS", *WHATEVER_IS_GONE[name])
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= 150, plan
+
+
 @pytest.mark.parametrize("options", ["COSTS", "GENERIC_PLAN"])
 @pytest.mark.parametrize("name", QUERIES)
 async def test_the_query_walks_its_index(conn: Connection, name: str, options: str) -> None:
@@ -170,14 +226,14 @@ async def test_the_query_reads_little(conn: Connection, name: str) -> None:
     query, arguments, _, most_blocks = QUERIES[name]
     plan = await _explain(conn, "ANALYZE, BUFFERS", query, arguments)
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= most_blocks
-    assert plan["Actual Rows"] > 0 or name in ("by_ids", "known_of")
+    assert plan["Actual Rows"] > 0 or name in ("by_ids", "known_of", "purged")
 
 
 async def test_bulk_writes_look_each_row_up_once(conn: Connection) -> None:
     """Neither scans the table, nor compares every change with every row."""
     found = await needing_work(conn, NOW, 1000)
     changes = Jsonb([given(StatusChange(each, each.status)) for each in found])
-    await _looks_each_row_up_once(conn, WRITE, {"epoch": 0, "changes": changes})
+    await _looks_each_row_up_once(conn, WRITE, {"epoch": 0, "after": 0, "changes": changes})
 
 
 async def test_bulk_wishes_look_each_row_up_once(crowd: str) -> None:
@@ -187,14 +243,16 @@ async def test_bulk_wishes_look_each_row_up_once(crowd: str) -> None:
         ids = [was.id for was, _ in expired]
         rows = Jsonb([expired_json(was, transition) for was, transition in expired if transition])
         await _looks_each_row_up_once(api, EXPIRE, {"expired": rows})
-        await _looks_each_row_up_once(api, TOUCH_ACCESS, {"ids": ids, "times": [NOW] * len(ids)})
+        await _looks_each_row_up_once(api, TOUCH_ACCESS, {"ids": ids, "ages": [0.0] * len(ids)})
         await _looks_each_row_up_once(api, FINISH_DELETIONS, [ids])
 
 
 async def _looks_each_row_up_once(conn: Connection, statement: str, arguments: Any) -> None:
     async with conn.transaction(force_rollback=True):
         plan = await _explain(conn, "ANALYZE", SQL(statement), arguments)
-    assert {node["Index Name"] for node in _nodes(plan) if "Index Name" in node} == {"workspaces_pkey"}
+    walked = {node["Index Name"] for node in _nodes(plan) if "Index Name" in node}
+    assert "workspaces_pkey" in walked
+    assert walked <= {"workspaces_pkey", "idx_workspaces_sweep"}  # both by id
     for node in _nodes(plan):
         assert (node["Node Type"], node.get("Relation Name")) != ("Seq Scan", "workspaces")
         assert "Rows Removed by Join Filter" not in node
@@ -208,7 +266,7 @@ async def test_a_tick_of_this_crowd_is_quick(conn: Connection, record_property: 
     assert len(found) == 400
     changes = [StatusChange(each, each.status) for each in found]
     started = time.perf_counter()
-    assert len(await write_statuses(conn, 0, changes)) == 400
+    assert len((await write_statuses(conn, 0, changes)).ids) == 400
     write_seconds = time.perf_counter() - started
     record_property("read_seconds", read_seconds)
     record_property("write_seconds", write_seconds)

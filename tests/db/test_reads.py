@@ -38,6 +38,13 @@ def deleted(**columns: Any) -> dict[str, Any]:
     return {"deleted_at": NOW, "desired_state": "DELETED", **columns}
 
 
+ARCHIVING_PAUSES = {
+    "phase": "STANDBY",
+    "operation": "ARCHIVING",
+    "error_reason": "Unreachable",
+    "retry_at": SOON,
+}
+
 NEEDS_WORK: dict[str, tuple[dict[str, Any], bool]] = {
     "new": ({}, True),
     "converged": ({"phase": "RUNNING"}, False),
@@ -56,6 +63,12 @@ NEEDS_WORK: dict[str, tuple[dict[str, Any], bool]] = {
         {"operation": "PROVISIONING", "error_reason": "Unreachable", "retry_at": EARLIER},
         True,
     ),
+    "waits for longer than anything does, since the clock jumped back": (
+        {"operation": "PROVISIONING", "error_reason": "Unreachable", "retry_at": NOW + timedelta(days=1)},
+        True,
+    ),
+    "is archived once the outage is over": ({**ARCHIVING_PAUSES, "desired_state": "ARCHIVED"}, False),
+    "is not to be archived any more, whatever is out": ({**ARCHIVING_PAUSES, "desired_state": "RUNNING"}, True),
     "error": ({"phase": "ERROR", "error_reason": "Timeout"}, False),
     "error with a recovery": (
         {"phase": "ERROR", "error_reason": "Timeout", "recover_request": {"id": str(REQUEST)}},
@@ -192,8 +205,7 @@ COUNTED: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 async def usage_of(conn: Connection, user: UserId) -> Usage:
-    usages, _ = await count_held(conn, [user], [])
-    return usages[user]
+    return (await count_held(conn, [user], [])).usages[user]
 
 
 async def test_what_counts(owner: Connection, api: Connection) -> None:
@@ -201,11 +213,11 @@ async def test_what_counts(owner: Connection, api: Connection) -> None:
     for name, (columns, is_counted) in COUNTED.items():
         before = await usage_of(api, OWNER)
         identity = await add_workspace(owner, **columns)
-        usages, counted = await count_held(api, [OWNER, STRANGER], [identity])
+        held = await count_held(api, [OWNER, STRANGER], [identity])
         more = 1 if is_counted else 0
-        assert usages[OWNER] == Usage(user=before.user + more, total=before.total + more), name
-        assert usages[STRANGER] == Usage(user=0, total=before.total + more), name
-        assert counted == ({identity} if is_counted else set()), name
+        assert held.usages[OWNER] == Usage(user=before.user + more, total=before.total + more), name
+        assert held.usages[STRANGER] == Usage(user=0, total=before.total + more), name
+        assert held.counted == ({identity} if is_counted else set()), name
     assert await count_running(api) == sum(is_counted for _, is_counted in COUNTED.values())
 
 

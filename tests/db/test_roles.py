@@ -18,8 +18,8 @@ CONSTANT = {
     "id", "owner_user_id", "created_at", "instance_backend", "storage_backend", "home_store_key", "source_archive",
 }  # fmt: skip
 API = {
-    "name", "description", "memo", "image_ref", "desired_state", "deleted_at", "purged_at", "recover_request",
-    "keep_awake_until", "standby_ttl_seconds", "archive_ttl_seconds", "last_access_at", "asked_by",
+    "name", "description", "memo", "tags", "is_favorite", "image_ref", "desired_state", "deleted_at", "purged_at",
+    "recover_request", "keep_awake_until", "standby_ttl_seconds", "archive_ttl_seconds", "last_access_at", "asked_by",
 }  # fmt: skip
 CONTROLLER = {
     "conditions", "phase", "phase_changed_at", "observed_at", "operation", "op_started_at", "op_id", "archive_key",
@@ -52,6 +52,8 @@ TABLES = {
     "gc_runs": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
     "samples": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
     "accepted_losses": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
+    "archive_operations": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
+    "limits": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "schema_floor": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "alembic_version": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
 }
@@ -156,7 +158,7 @@ async def test_losses_are_accepted_by_one_and_the_other_notes_whom_that_is_about
     await may_only(acting_as[role], "accepted_losses", column, INSERT=column in inserted, UPDATE=column in updated)
 
 
-GC_REQUEST = {"id", "requested_by", "dry_run", "override", "unknown_too"}
+GC_REQUEST = {"id", "requested_by", "dry_run", "override", "unknown_too", "orphans"}
 GC_RESULT = {"started_at", "finished_at", "report"}
 
 
@@ -171,6 +173,15 @@ async def test_a_collection_is_asked_for_by_one_and_answered_by_the_other(
         Role.PROXY: (set[str](), set[str]()),
     }[role]
     await may_only(acting_as[role], "gc_runs", column, INSERT=column in inserted, UPDATE=column in updated)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("column", ["workspace_id", "op_id", "begun_at"])
+async def test_when_an_archive_was_begun_is_nobodys_to_say(
+    acting_as: dict[Role, Connection], role: Role, column: str
+) -> None:
+    is_named = role is not Role.PROXY and column != "begun_at"
+    await may_only(acting_as[role], "archive_operations", column, INSERT=is_named, UPDATE=False)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -212,7 +223,7 @@ async def test_others_have_nothing(databases: Databases, shared: str) -> None:
                         else await conn.execute("SELECT has_table_privilege(%s, %s, %s)", [name, table, privilege])
                     ).fetchone()
                     assert row == (False,), (table, privilege)
-            for function in ("workspaces_touch()", "workspaces_notify()", "gc_runs_notify()"):
+            for function in ("workspaces_touch()", "workspaces_notify()", "gc_runs_notify()", "workspaces_remember()"):
                 row = await (
                     await conn.execute("SELECT has_function_privilege(%s, %s, 'EXECUTE')", [name, function])
                 ).fetchone()
@@ -245,7 +256,7 @@ async def test_the_roles_do_their_daily_work(api: Connection, controller: Connec
         [identity],
     )
     await controller.execute("DELETE FROM workspace_history")
-    await controller.execute("UPDATE leadership SET epoch = epoch + 1")
+    await controller.execute("UPDATE leadership SET epoch = epoch + 1, commits = commits + 1, lost_commits = 1")
     with pytest.raises(InsufficientPrivilege):
         await controller.execute("DELETE FROM leadership")
     await api.execute("DELETE FROM sessions")

@@ -23,6 +23,8 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "name": ("new", {SSE}),
     "description": ("new", {SSE}),
     "memo": ("new", {SSE}),
+    "tags": (["gpu"], {SSE}),
+    "is_favorite": (True, {SSE}),
     "image_ref": ("new", {SSE}),
     "desired_state": ("STANDBY", {SSE, WAKE}),
     "deleted_at": (TIME, {DELETED, WAKE}),
@@ -128,10 +130,8 @@ async def test_an_idle_system_is_silent(owner: Connection, listener: Listener) -
 
 
 async def test_every_column_but_the_quiet_ones_moves_updated_at(owner: Connection) -> None:
-    """The trigger names its columns: a new column must be added there."""
-    row = await (
-        await owner.execute("SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'workspaces_touch'")
-    ).fetchone()
-    assert row is not None
-    named = set(re.findall(r"old\.(\w+)", row[0]))
+    """The triggers name their columns: a new column needs one."""
+    touching = "SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgfoid = 'workspaces_touch'::regproc"
+    rows = await (await owner.execute(touching)).fetchall()
+    named = {column for row in rows for column in re.findall(r"old\.(\w+)", row[0])}
     assert named == set(COLUMNS) - QUIET - TRIGGER

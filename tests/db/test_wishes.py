@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from codehub.db import clock
 from codehub.db.pool import Connection
 from codehub.db.rows import recover_request_json
 from codehub.db.wishes import NewWorkspace, expire, finish_deletions, insert, touch_access
@@ -141,12 +142,14 @@ async def test_a_deletion_is_finished_where_it_arrived(owner: Connection, api: C
 
 
 async def test_access_only_moves_forward(owner: Connection, api: Connection) -> None:
-    never, earlier, later = [
-        await add_workspace(owner, last_access_at=at) for at in (None, NOW - timedelta(1), NOW + timedelta(1))
-    ]
-    visits = {never: NOW, earlier: NOW, later: NOW, WorkspaceId(uuid4()): NOW}
-    assert await touch_access(api, visits) == 2
-    assert await touch_access(api, visits) == 0
-    assert await touch_access(api, {}) == 0
+    ahead = await clock.now(owner) + timedelta(1)
+    never, earlier, later = [await add_workspace(owner, last_access_at=at) for at in (None, NOW - timedelta(1), ahead)]
+    hour = timedelta(hours=1)
+    async with api.transaction():
+        now = await clock.now(api)
+        ages = dict.fromkeys((never, earlier, later, WorkspaceId(uuid4())), hour.total_seconds())
+        assert await touch_access(api, ages) == 2
+        assert await touch_access(api, ages) == 0
+        assert await touch_access(api, {}) == 0
     found = [(await read(owner, each)).wish.last_access_at for each in (never, earlier, later)]
-    assert found == [NOW, NOW, NOW + timedelta(1)]
+    assert found == [now - hour, now - hour, ahead]

@@ -34,7 +34,7 @@ MADE = Incarnation("made")
 ABSENT = InstanceSeen(None)
 NO_VOLUME = VolumeSeen(False, confirmed=True)
 LIVE_HOME = HomeContext(volume=VolumeState.LIVE, incarnation=MADE)
-LIVE_VOLUME = VolumeSeen(True, MADE)
+LIVE_VOLUME = VolumeSeen(True, MADE, whole=True)
 NOTHING = Seen(instance=ABSENT, volume=NO_VOLUME, jobs=())
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from codehub.model import actions as a
+from codehub.model.conditions import ARCHIVE_FAILED
 from codehub.model.failure import is_waiting
 from codehub.model.observation import JobState, Life
 from codehub.model.recovery import is_pending
-from codehub.model.workspace import Desired, Operation, Phase, RecoverFrom, VolumeRef
+from codehub.model.workspace import Desired, Operation, Phase, RecoverFrom, VolumeRef, VolumeState
 from tests.model.test_convergence import Event, happen, is_settled, recover_somehow
 from tests.model.traces import TOO_LONG
 from tests.model.world import Archive, Job, Volume, World
@@ -86,7 +87,7 @@ def canonical(world: World) -> Hashable:
         (home.volume, name(home.incarnation), name(home.uid), name(home.restore_marker)),
         tuple((c.status, c.reason) for c in (seen.volume_ready, seen.archive_ready, seen.container_ready)),
         (
-            seen.healthy.status,
+            (seen.healthy.status, seen.healthy.reason == ARCHIVE_FAILED),
             (request.source, request.forced) if request is not None and is_pending(world.row) else None,
         ),
         is_waiting(status, world.now),
@@ -96,7 +97,7 @@ def canonical(world: World) -> Hashable:
         tuple(job(each) for each in world.jobs.values()),
         tuple(action(each) for each in world.late),
         tuple(action(decision.action) for _, decision in world.paused),
-        (frozenset(world.out), world.damaged, world.given_up, version(world.newest)),
+        (frozenset(world.out), world.unreadable, world.damaged, world.given_up, version(world.newest)),
     )
     # Of everything made earlier, only what something still names can come back.
     retired = frozenset(names[each] for each in home.retired if each in names)
@@ -114,9 +115,12 @@ def surprises(world: World) -> Iterator[Event]:
     status, wish = world.row.status, world.row.wish
     if status.operation is not Operation.NONE:
         yield TIME_PASSES
+    if status.operation not in (Operation.NONE, Operation.ARCHIVING):
+        pass
     elif wish.desired_state is not Desired.DELETED:
         yield from (("ask", each.value) for each in Desired if each not in (wish.desired_state, Desired.DELETED))
-        yield "delete", ""
+        if status.operation is Operation.NONE:
+            yield "delete", ""
     else:
         yield "undelete", ""
     if status.phase is Phase.ERROR and wish.deleted_at is None:
@@ -139,11 +143,19 @@ def _accidents(world: World) -> Iterator[Event]:
         yield "lose volume", ""
     if not world.damaged and world.row.status.archive_key in world.archives:
         yield "damage archive", ""
+    if not world.unreadable and is_stepping_down(world):
+        yield "unreadable", ""
     if world.out:
         yield "outage ends", ""
     else:
         yield "outage", "driver"
         yield "outage", "store"
+
+
+def is_stepping_down(world: World) -> bool:
+    """Whether a file that cannot be read would matter to anything soon."""
+    away = world.row.wish.desired_state in (Desired.ARCHIVED, Desired.DELETED)
+    return away and world.row.status.home_ctx.volume is VolumeState.LIVE
 
 
 def progress(world: World) -> Iterator[Event]:
@@ -244,6 +256,7 @@ class Search:
         """As `ends_as_wished`, but no further than to where another state's end was already followed from."""
         path: set[Hashable] = set()
         world.out.clear()
+        world.unreadable = False
         while world.late:
             world.land_late()
         while world.paused:

@@ -23,7 +23,8 @@ Op, V, A, J = Operation, VolumeState, ArchiveSeen, JobState
 KEY = archive_key(b.WORKSPACE, b.OP)
 OLD_KEY = archive_key(b.WORKSPACE, b.op(5))
 OLD, STRANGE = Incarnation("old"), Incarnation("stranger")
-OWN = VolumeSeen(True, b.MADE, "u1")
+OWN = VolumeSeen(True, b.MADE, "u1", whole=True)
+MADE_FOR_IT = VolumeSeen(True, b.MADE, "u1")  # by a restore that has not ended
 LEFT_OVER = VolumeSeen(True, OLD, "u0")
 STRANGER = VolumeSeen(True, STRANGE, "u9")
 OWN_REF, OLD_REF = VolumeRef(b.MADE, "u1"), VolumeRef(OLD, "u0")

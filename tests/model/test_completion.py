@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codehub.model.completion import completed, is_complete, started
+from codehub.model.conditions import Condition, Conditions
 from codehub.model.names import archive_key
 from codehub.model.observation import InstanceSeen, JobSeen, JobState, Life, Seen, VolumeSeen
 from codehub.model.workspace import (
@@ -120,6 +121,16 @@ INCOMPLETE = {
 def test_it_is_complete_when(case: str) -> None:
     row, seen = COMPLETE[case]
     assert is_complete(row, seen)
+
+
+def test_a_deletion_is_not_complete_because_a_listing_lacks_the_volume() -> None:
+    row = during(Op.DELETING, V.CONDEMNED, conditions=Conditions())
+    row = replace(row, wish=replace(row.wish, deleted_at=b.NOW))
+    unlisted = seeing(VolumeSeen(exists=False))
+    assert not is_complete(row, unlisted)
+    seen_gone = Conditions(volume_ready=Condition(False, "VolumeNotFound"))
+    assert is_complete(replace(row, status=replace(row.status, conditions=seen_gone)), unlisted)
+    assert is_complete(row, seeing(b.NO_VOLUME))
 
 
 @pytest.mark.parametrize("case", INCOMPLETE)

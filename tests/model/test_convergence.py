@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codehub.model.conditions import VOLUME_UNKNOWN
+from codehub.model.conditions import VOLUME_UNKNOWN, VOLUME_UNPROVEN
 from codehub.model.workspace import Desired, Operation, Phase, RecoverFrom
 from tests.model.world import World
 
@@ -47,6 +47,8 @@ ORDINARY = [
     ("outage", "store"),
     ("outage", "listing"),  # a listing that lacks the volume, and nobody has looked directly yet
     ("outage ends", ""),
+    ("unreadable", ""),  # a file of the home cannot be read: no archive of it can be made
+    ("mended", ""),
 ]
 ACCIDENTS = [
     ("lose volume", ""),
@@ -105,6 +107,10 @@ def happen(world: World, event: Event) -> None:  # noqa: C901  one line per kind
             world.out.add(how)
         case "outage ends":
             world.out.clear()
+        case "unreadable":
+            world.unreadable = True
+        case "mended":
+            world.unreadable = False
         case "lose volume":
             world.lose_volume()
         case "damage archive":
@@ -118,17 +124,22 @@ def is_settled(world: World) -> bool:
     wish, status = world.row.wish, world.row.status
     if wish.deleted_at is not None:
         # A volume that no operation of ours made is left to a person even then.
-        gone = world.volume is None or status.conditions.volume_ready.reason == VOLUME_UNKNOWN
+        gone = world.volume is None or status.conditions.volume_ready.reason in (VOLUME_UNKNOWN, VOLUME_UNPROVEN)
         return status.phase in (Phase.DELETED, Phase.DELETING) and gone and world.instance is None
     return status.operation is Operation.NONE and status.phase.value == wish.desired_state.value
 
 
 def recover_somehow(world: World) -> None:
     """What a person would do with an ERROR: try again, then say where the home comes from."""
-    for source in (RecoverFrom.AS_IS, RecoverFrom.VOLUME, RecoverFrom.ARCHIVE, RecoverFrom.BLANK):
+    gentle = (RecoverFrom.AS_IS, RecoverFrom.VOLUME, RecoverFrom.ARCHIVE, RecoverFrom.BLANK)
+    for source, forced in (
+        *((source, False) for source in gentle),
+        (RecoverFrom.ARCHIVE, True),
+        (RecoverFrom.BLANK, True),
+    ):
         if world.row.status.phase is not Phase.ERROR:
             return
-        world.ask_recover(source)
+        world.ask_recover(source, forced)
         world.settle()
 
 

@@ -38,23 +38,45 @@ def test_an_operation_without_progress_ends_at_its_limit(operation: Operation) -
     limit = RULES.time_limits[operation].total_seconds()
     assert tick(row, seen, limit).status.operation is operation
     late = tick(row, seen, limit + 1).status
-    assert (late.phase, late.operation, late.error_reason) == (P.ERROR, Op.NONE, E.TIMEOUT)
+    how = (P.STANDBY, E.ACTION_FAILED) if operation is Op.ARCHIVING else (P.ERROR, E.TIMEOUT)
+    assert (late.phase, late.error_reason) == how
+    assert late.operation is Op.NONE
     assert late.error_count >= 1
     assert late.op_id == b.OP
     assert str(int(limit)) in late.conditions.healthy.message
 
 
+@pytest.mark.parametrize("operation", [o for o in BUSY if o is not Op.DELETING])
+def test_a_limit_holds_although_the_clock_jumped_back_by_a_day(operation: Operation) -> None:
+    """All that the row has noted lies ahead; the leader knows from when it counts."""
+    row, seen = during(operation)
+    day, limit = 86_400, RULES.time_limits[operation].total_seconds()
+    behind = replace(seen, deadline_from=b.later(-day))
+    assert tick(row, behind, -day + limit).status.operation is operation
+    assert tick(row, behind, -day + limit + 1).status.operation is Op.NONE
+
+
+@pytest.mark.parametrize("operation", [Op.RESTORING, Op.ARCHIVING])
+def test_a_jobs_own_clock_gives_it_no_time(operation: Operation) -> None:
+    """It is a day ahead; that it got further is noted by the leader, whose clock this is not."""
+    row, seen = during(operation)
+    limit = RULES.time_limits[operation].total_seconds()
+    ahead = replace(seen, jobs=job(progress_at=b.later(86_400)))
+    assert tick(row, ahead, limit).action is None
+    assert tick(row, ahead, limit + 1).action == a.RemoveJob(b.OP)
+
+
 @pytest.mark.parametrize("operation", [Op.RESTORING, Op.ARCHIVING])
 def test_a_job_is_limited_by_its_progress_and_not_by_its_size(operation: Operation) -> None:
     row, seen = during(operation)
-    busy = replace(seen, jobs=job(progress_at=b.later(36_000)))
+    busy = replace(seen, jobs=job(), deadline_from=b.later(36_000))
     going = tick(row, busy, 36_600)
     assert (going.status.operation, going.action) == (operation, None)
     stuck = tick(row, busy, 36_601)
     assert stuck.action == a.RemoveJob(b.OP)
     assert stuck.status.operation is operation  # it ends once the job is gone
     ended = tick(replace(row, status=stuck.status), seen, 36_602).status
-    assert (ended.phase, ended.error_reason) == (P.ERROR, E.TIMEOUT)
+    assert (ended.phase, ended.operation) == (P.STANDBY if operation is Op.ARCHIVING else P.ERROR, Op.NONE)
 
 
 @pytest.mark.parametrize("operation", [o for o in BUSY if o is not Op.DELETING])
@@ -68,6 +90,8 @@ def test_no_deadline_runs_while_something_cannot_be_looked_at(operation: Operati
 @pytest.mark.parametrize("operation", [Op.RESTORING, Op.ARCHIVING, Op.CREATE_EMPTY_ARCHIVE])
 @pytest.mark.parametrize("out", [{"store_out": True}, {"op_archive": A.UNREACHABLE}, {"op_archive": A.TIMEOUT}])
 def test_no_deadline_runs_while_the_store_is_out(operation: Operation, out: dict[str, Any]) -> None:
+    if operation is Op.ARCHIVING:
+        out = {**out, "store_out": True}  # one archive alone has a limit: test_leaving.py
     row, seen = during(operation)
     assert tick(row, replace(seen, **out), 10**6).status.error_reason is None
 
@@ -78,7 +102,7 @@ def test_an_outage_does_not_count(operation: Operation) -> None:
     limit = RULES.time_limits[operation].total_seconds()
     back = replace(seen, deadline_from=b.later(9000))
     assert tick(row, back, 9000 + limit).status.error_reason is None
-    assert tick(row, back, 9000 + limit + 1).status.error_reason is E.TIMEOUT
+    assert tick(row, back, 9000 + limit + 1).status.operation is Op.NONE
 
 
 def test_a_deletion_never_times_out() -> None:
@@ -153,7 +177,7 @@ def test_a_machine_in_distress_is_not_the_workspaces_failure() -> None:
     assert deaths > 10
 
 
-@pytest.mark.parametrize(("lived", "count"), [(59, 2), (60, 0), (600, 0)])
+@pytest.mark.parametrize(("lived", "count"), [(59, 2), (60, 0), (600, 0), (-86_400, 0)])
 def test_a_minute_alive_forgets_the_failures_before(lived: float, count: int) -> None:
     assert tick(up(error_count=2), ALIVE, lived).status.error_count == count
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codehub.model.failure import (
+    LONGEST_DELAY,
     Fault,
     Rules,
     after_failure,
@@ -161,6 +162,17 @@ def test_the_pause_lasts_until_its_time_has_come() -> None:
     assert is_waiting(waiting, b.later(9.9))
     assert not is_waiting(waiting, b.later(10))
     assert not is_waiting(b.status(), b.NOW)
+
+
+def test_an_outage_that_began_before_the_clock_jumped_back_is_not_asked_about_each_second() -> None:
+    assert outage_backoff(timedelta(days=-1)) == timedelta(minutes=1)
+
+
+def test_no_pause_is_longer_than_the_longest_although_the_clock_jumped_back_by_a_day() -> None:
+    longest = b.status(retry_at=b.NOW + LONGEST_DELAY)
+    assert is_waiting(longest, b.NOW)
+    assert not is_waiting(longest, b.later(-1))
+    assert not is_waiting(longest, b.later(-86_400))
 
 
 @pytest.mark.parametrize("operation", [o for o in Operation if o is not Operation.NONE])

@@ -1,5 +1,6 @@
 """GC: nothing that anybody may still need is ever deleted, and what nobody needs goes after its delay."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codehub.model.gc import FoundArchive, GcPlan, GcRules, KnownWorkspace, plan, protected_keys
+from codehub.model.gc import FoundArchive, GcPlan, GcRules, KnownWorkspace, Memory, protected_keys, unneeded
+from codehub.model.gc import plan as plan_of
 from codehub.model.names import archive_key
 from codehub.model.workspace import OpId, WorkspaceId
 from tests.model import builders as b
@@ -16,6 +18,7 @@ from tests.model import builders as b
 RULES = GcRules()
 DAY = 86_400
 LONG_AGO = b.later(-30 * DAY)
+BEFORE_ALL = b.later(-1000 * DAY)
 LIVING = KnownWorkspace(id=b.WORKSPACE, archive_key=archive_key(b.WORKSPACE, b.op(10)), op_id=b.op(11))
 KEPT = archive_key(b.WORKSPACE, b.op(10))
 BEING_MADE = archive_key(b.WORKSPACE, b.op(11))
@@ -26,12 +29,34 @@ def found(key: str, *, at: datetime = b.NOW, complete: bool = True) -> FoundArch
     return FoundArchive(key, at, complete)
 
 
+def plan(
+    keys: list[FoundArchive],
+    known: Sequence[KnownWorkspace],
+    timers: Mapping[str, datetime],
+    now: datetime,
+    rules: GcRules,
+    *,
+    forgotten: Collection[str] = (),
+    override: bool = False,
+    unknown_too: bool = False,
+) -> GcPlan:
+    """Both halves; the database remembers everything that was found, but for `forgotten`."""
+    memory = Memory({archive.key for archive in keys} - {*forgotten}, BEFORE_ALL)
+    return plan_of(
+        unneeded(keys, known, now, rules, unknown_too=unknown_too), memory, timers, now, rules, override=override
+    )
+
+
 def collect(
-    keys: list[FoundArchive], *known: KnownWorkspace, since: datetime = LONG_AGO, override: bool = False
+    keys: list[FoundArchive],
+    *known: KnownWorkspace,
+    since: datetime = LONG_AGO,
+    forgotten: Collection[str] = (),
+    override: bool = False,
 ) -> GcPlan:
     """A cycle in which every key has had a timer since `since`."""
     timers = {archive.key: since for archive in keys}
-    return plan(keys, known, timers, b.NOW, RULES, override=override)
+    return plan(keys, known, timers, b.NOW, RULES, forgotten=forgotten, override=override)
 
 
 def test_an_old_archive_of_a_living_workspace_goes_and_nothing_else() -> None:
@@ -140,15 +165,17 @@ def test_a_key_that_is_protected_again_or_gone_loses_its_timer() -> None:
 
 
 def many(orphans: int, kept: int) -> tuple[list[FoundArchive], list[KnownWorkspace]]:
+    """Orphans of one workspace whose row, which is wrong, names no archive; and others that are needed."""
+    lost = KnownWorkspace(id=b.WORKSPACE, archive_key=None, op_id=None)
     rows = [
-        KnownWorkspace(id=WorkspaceId(UUID(int=1000 + i)), archive_key=None, op_id=None, deleted_at=LONG_AGO)
-        for i in range(orphans)
-    ]
-    rows += [
         KnownWorkspace(id=i, archive_key=archive_key(i, b.OP), op_id=None)
         for i in (WorkspaceId(UUID(int=5000 + n)) for n in range(kept))
     ]
-    return [found(archive_key(row.id, b.OP)) for row in rows], rows
+    needed = [found(archive_key(row.id, b.OP)) for row in rows]
+    return [*(found(archive_key(lost.id, b.op(100 + i)), complete=False) for i in range(orphans)), *needed], [
+        lost,
+        *rows,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -196,15 +223,75 @@ def test_archives_that_newer_ones_replaced_are_nothing_odd() -> None:
     assert len(plan_.delete) == 30
 
 
-def test_archives_newer_than_the_rows_own_are_odd_a_database_may_be_an_old_one() -> None:
+@pytest.mark.parametrize("purged", [False, True], ids=["expired", "purged"])
+def test_what_owners_delete_is_nothing_odd(purged: bool) -> None:
+    """A teacher purges the workspaces of a whole course: their rows say why nobody needs the archives."""
     rows, keys = [], []
     for number in range(30):
         identity = WorkspaceId(UUID(int=1000 + number))
-        present = archive_key(identity, b.op(1))
-        rows.append(KnownWorkspace(id=identity, archive_key=present, op_id=b.op(1)))
-        keys += [found(present, at=b.NOW - timedelta(hours=2))]
-        keys += [found(archive_key(identity, b.op(n)), at=b.NOW - timedelta(hours=1)) for n in (2, 3)]
-    assert collect(keys, *rows).stopped is not None
+        key = archive_key(identity, b.op(1))
+        deleted_at = b.NOW if purged else LONG_AGO
+        rows.append(
+            KnownWorkspace(
+                id=identity,
+                archive_key=key,
+                op_id=b.op(1),
+                deleted_at=deleted_at,
+                purged_at=deleted_at if purged else None,
+            )
+        )
+        keys.append(found(key))
+    plan_ = collect(keys, *rows)
+    assert plan_.stopped is None
+    assert len(plan_.delete) == 30
+
+
+# -- a database that is older than the world --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("purged", [False, True])
+def test_what_was_made_after_an_undelete_that_the_database_lost_stays(purged: bool) -> None:
+    """In the trash at the backup, taken out of it and archived anew since; restored, and its retention has run out."""
+    row = replace(LIVING, op_id=b.op(10), deleted_at=LONG_AGO, purged_at=LONG_AGO if purged else None)
+    newest = archive_key(b.WORKSPACE, b.op(20))
+    plan_ = collect([found(KEPT, at=LONG_AGO), found(newest)], row, forgotten=[newest])
+    assert (plan_.delete, plan_.unremembered) == ((KEPT,), (newest,))
+
+
+def test_one_more_archive_does_not_make_an_orphan_of_what_the_database_lost() -> None:
+    """Restored to op 10, while the store has op 20; then the workspace is archived again as op 11."""
+    lost = archive_key(b.WORKSPACE, b.op(20))
+    row = replace(LIVING, archive_key=BEING_MADE)
+    plan_ = collect([found(KEPT, at=LONG_AGO), found(lost, at=b.later(-DAY)), found(BEING_MADE)], row, forgotten=[lost])
+    assert (plan_.delete, plan_.unremembered) == ((KEPT,), (lost,))
+
+
+def test_however_many_the_database_lost_all_of_them_stay() -> None:
+    """The plausibility stop never sees them: newer archives of the rows have taken their place."""
+    rows, keys, lost = [], [], []
+    for number in range(500):
+        identity = WorkspaceId(UUID(int=1000 + number))
+        present = archive_key(identity, b.op(2))
+        rows.append(KnownWorkspace(id=identity, archive_key=present, op_id=b.op(2)))
+        lost.append(archive_key(identity, b.op(7)))
+        keys += [found(lost[-1], at=b.NOW - timedelta(hours=1)), found(present)]
+    plan_ = collect(keys, *rows, forgotten=lost, override=True)
+    assert (plan_.delete, plan_.start_timers, set(plan_.unremembered)) == ((), (), set(lost))
+
+
+def test_the_last_resort_of_a_workspace_is_told_when_the_database_does_not_remember_it() -> None:
+    newest = archive_key(b.WORKSPACE, b.op(20))
+    plan_ = collect([found(KEPT, at=LONG_AGO), found(newest)], LIVING, forgotten=[newest])
+    assert (plan_.delete, plan_.unremembered) == ((), (newest,))
+
+
+@pytest.mark.parametrize(("after", "goes"), [(-1, True), (0, False), (1, False)])
+def test_archives_from_before_there_was_a_memory_go_by_the_rows_alone(after: int, goes: bool) -> None:
+    made_at = b.later(-DAY)
+    keys = [found(OLD, at=made_at + timedelta(seconds=after)), found(KEPT)]
+    timers: dict[str, datetime] = {OLD: LONG_AGO}
+    plan_ = plan_of(unneeded(keys, [LIVING], b.NOW, RULES), Memory((), made_at), timers, b.NOW, RULES)
+    assert (plan_.delete, plan_.unremembered) == (((OLD,), ()) if goes else ((), (OLD,)))
 
 
 def test_nothing_found_means_nothing_to_do() -> None:
@@ -279,6 +366,28 @@ def test_nothing_protected_is_ever_deleted(
             own = [a for a in keys if a.complete and a.key.startswith(f"{row.id}/") and a.key not in plan_.foreign]
             newest = max((a.modified_at for a in own), default=None)
             assert not own or any(a.modified_at == newest and a.key not in deleted for a in own)
+
+
+@given(founds, rows_, timers_, rules_, st.frozensets(keys_), moments, st.booleans())
+@settings(max_examples=150)
+def test_no_archive_is_ever_deleted_that_the_database_does_not_remember(
+    keys: list[FoundArchive],
+    rows: list[KnownWorkspace],
+    timers: dict[str, datetime],
+    rules: GcRules,
+    remembered: frozenset[str],
+    since: datetime,
+    override: bool,
+) -> None:
+    candidates = unneeded(keys, rows, b.NOW, rules)
+    plan_ = plan_of(candidates, Memory(remembered, since), timers, b.NOW, rules, override=override)
+    old = {archive.key for archive in keys if archive.modified_at < since}
+    assert {*plan_.delete, *plan_.start_timers} <= remembered | old
+    assert not {*plan_.unremembered} & (remembered | old)
+    running = {*timers, *plan_.start_timers} - {*plan_.clear_timers}
+    assert not running & {*plan_.unremembered}
+    needed_or_told = {*plan_.unremembered, *plan_.foreign, *needed(rows, b.NOW), *candidates.last_resorts}
+    assert {archive.key for archive in keys} <= needed_or_told | running
 
 
 @given(founds, rows_, timers_)

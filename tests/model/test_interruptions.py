@@ -7,7 +7,7 @@ import pytest
 from codehub.model import actions as a
 from codehub.model.observation import Life
 from codehub.model.steps import Act, next_step
-from codehub.model.workspace import Desired, ErrorReason, HomeContext, Incarnation, Operation, Phase, RecoverFrom
+from codehub.model.workspace import UNLABELLED, Desired, ErrorReason, HomeContext, Operation, Phase, RecoverFrom
 from tests.model import builders as b
 from tests.model.traces import (
     assert_at,
@@ -189,7 +189,7 @@ def test_a_volume_made_live_by_a_person_is_not_shown_through_a_container_of_the_
     world = settled(Desired.ARCHIVED, Desired.RUNNING)
     world.lose_volume()
     world.tick("dies before action")  # the container on the lost volume is still there
-    world.volume = Volume(Incarnation("by hand"), uid="by hand", content=1)
+    world.volume = Volume(UNLABELLED, uid="by hand", content=1)
     world.tick("dies before action")
     world.ask_recover(RecoverFrom.VOLUME)
     world.check()
@@ -243,7 +243,7 @@ def test_a_whole_volume_is_given_up_only_by_force(source: RecoverFrom) -> None:
 def test_no_operation_would_remove_a_volume_it_does_not_know(operation: Operation) -> None:
     """No tick gets there, an unknown volume being an ERROR first; the last line of defence holds by itself."""
     world = settled(Desired.ARCHIVED)
-    world.volume = Volume(Incarnation("by hand"), uid="by hand", content=1)
+    world.volume = Volume(UNLABELLED, uid="by hand", content=1)
     row = b.with_status(world.row, operation=operation, home_ctx=HomeContext(incarnation=b.MADE))
     step = next_step(row, world.look(), b.NOW, b.NEXT_OP)
     assert not isinstance(step, Act)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from codehub.model.limits import Quota, Usage, refusal
 
-QUOTA = Quota(per_user=2, total=100)
+QUOTA = Quota(per_user=2, total=100, workspaces=200)
 numbers = st.integers(0, 200)
 
 
@@ -23,7 +23,7 @@ def test_the_default_limits(user: int, total: int, allowed: bool) -> None:
 def test_admitting_one_more_never_overshoots_and_no_free_place_is_refused(
     user: int, total: int, per_user: int, places: int
 ) -> None:
-    allowed = refusal(Usage(user, total), Quota(per_user, places)) is None
+    allowed = refusal(Usage(user, total), Quota(per_user, places, workspaces=1)) is None
     assert allowed is (user + 1 <= per_user and total + 1 <= places)
 
 

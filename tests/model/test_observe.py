@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from codehub.model.conditions import Condition, Conditions
 from codehub.model.observation import ArchiveSeen, InstanceSeen, JobSeen, JobState, Life, Seen, VolumeSeen
 from codehub.model.observe import is_asked_for, is_leftover, is_live, is_unknown, observe
-from codehub.model.workspace import ArchiveKey, HomeContext, Incarnation, Operation, OpId, VolumeState
+from codehub.model.workspace import (
+    UNLABELLED,
+    ArchiveKey,
+    ErrorReason,
+    HomeContext,
+    Incarnation,
+    Operation,
+    OpId,
+    VolumeState,
+)
 from tests.model import builders as b
 
 KEY = ArchiveKey("key")
@@ -50,7 +59,9 @@ def home(volume: VolumeState, *retired: Incarnation) -> HomeContext:
     [
         (home(VolumeState.LIVE), b.LIVE_VOLUME, True, "VolumeProvisioned"),
         (home(VolumeState.LIVE), b.NO_VOLUME, False, "VolumeNotFound"),
-        (home(VolumeState.LIVE), VolumeSeen(True, Incarnation("x")), False, "VolumeUnknown"),
+        (home(VolumeState.LIVE), VolumeSeen(True, Incarnation("x")), False, "VolumeUnproven"),
+        (home(VolumeState.LIVE), VolumeSeen(True, Incarnation("x"), whole=True), False, "VolumeUnknown"),
+        (home(VolumeState.LIVE), VolumeSeen(True, UNLABELLED), False, "VolumeUnknown"),
         (home(VolumeState.LIVE, OLD), VolumeSeen(True, OLD), False, "VolumeCondemned"),
         (home(VolumeState.NONE), b.NO_VOLUME, False, "VolumeNotFound"),
         (home(VolumeState.NONE), UNLISTED, False, "VolumeNotFound"),
@@ -72,9 +83,12 @@ def test_a_live_home_missing_from_a_listing_stays_as_it_was() -> None:
     assert observe(row, Seen(volume=UNLISTED), b.NOW).volume_ready == EARLIER
 
 
-def test_of_a_deleted_workspace_a_listing_says_enough() -> None:
-    row = b.workspace(now=b.status(home_ctx=b.LIVE_HOME, conditions=SEEN_EARLIER), deleted_at=b.NOW)
-    assert observe(row, Seen(volume=UNLISTED), b.NOW).volume_ready.reason == "VolumeNotFound"
+@pytest.mark.parametrize("volume", [VolumeState.LIVE, VolumeState.CONDEMNED])
+def test_nor_is_the_home_of_a_deleted_workspace_gone_because_a_listing_lacks_it(volume: VolumeState) -> None:
+    """Listing by listing it would be there and gone again, and its deletion begin anew each time."""
+    row = b.workspace(now=b.status(home_ctx=home(volume), conditions=SEEN_EARLIER), deleted_at=b.NOW)
+    assert observe(row, Seen(volume=UNLISTED), b.NOW).volume_ready == EARLIER
+    assert observe(row, Seen(volume=b.NO_VOLUME), b.NOW).volume_ready.reason == "VolumeNotFound"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +107,33 @@ def test_what_the_store_says_of_the_archive(archive: ArchiveSeen, status: bool, 
     row = b.workspace(now=b.status(archive_key=KEY))
     found = observe(row, Seen(archive=archive), b.NOW).archive_ready
     assert (found.status, found.reason) == (status, reason)
+
+
+FOUND_DAMAGED = b.status(archive_key=KEY, error_reason=ErrorReason.ARCHIVE_CORRUPTED)
+
+
+@pytest.mark.parametrize(
+    ("archive", "status", "reason"),
+    [
+        (None, False, "ArchiveCorrupted"),
+        (ArchiveSeen.LISTED, False, "ArchiveCorrupted"),
+        (ArchiveSeen.UNREACHABLE, False, "ArchiveCorrupted"),
+        (ArchiveSeen.MISSING, False, "ArchiveNotFound"),
+        (ArchiveSeen.VERIFIED, True, "ArchiveUploaded"),
+    ],
+)
+def test_what_a_restore_found_stands_until_something_reads_the_archive(
+    archive: ArchiveSeen | None, status: bool, reason: str
+) -> None:
+    row = b.workspace(now=FOUND_DAMAGED)
+    found = observe(row, Seen(archive=archive), b.NOW).archive_ready
+    assert (found.status, found.reason) == (status, reason)
+
+
+def test_after_a_recovery_what_a_restore_found_is_looked_at_anew() -> None:
+    before = observe(b.workspace(now=FOUND_DAMAGED), Seen(), b.NOW)
+    recovered = b.workspace(now=b.status(archive_key=KEY, conditions=before))
+    assert observe(recovered, Seen(archive=ArchiveSeen.LISTED), b.NOW).archive_ready.status
 
 
 @pytest.mark.parametrize("archive", [None, ArchiveSeen.VERIFIED])

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codehub.model.conditions import Condition, Conditions
-from codehub.model.observation import Seen, VolumeSeen
+from codehub.model.observation import JobSeen, JobState, Seen, VolumeSeen
 from codehub.model.recovery import honour, is_pending, is_refused
 from codehub.model.workspace import (
+    UNLABELLED,
     ArchiveKey,
     ErrorReason,
     HomeContext,
     Incarnation,
     Operation,
+    OpId,
     Phase,
     RecoverFrom,
     RecoverRequest,
@@ -28,9 +30,12 @@ from tests.model import builders as b
 V, R = VolumeState, RecoverFrom
 KEY = ArchiveKey("key")
 ASKED = UUID(int=70)
-OLD, STRANGE = Incarnation("old"), Incarnation("stranger")
-STRANGER = VolumeSeen(True, STRANGE, "u9")
-OWN = VolumeSeen(True, b.MADE, "u1")
+OLD, STRANGE = Incarnation("old"), Incarnation(str(UUID(int=71)))
+STRANGER = VolumeSeen(True, STRANGE, "u9", whole=True)
+UNPROVEN = VolumeSeen(True, STRANGE, "u9")
+BY_HAND = VolumeSeen(True, UNLABELLED, "")
+OWN = VolumeSeen(True, b.MADE, "u1", whole=True)
+HALF = VolumeSeen(True, b.MADE, "u1")
 
 
 def in_error(
@@ -111,8 +116,12 @@ def test_an_answer_to_what_is_no_longer_the_matter_is_only_noted(row: Workspace)
         (home(V.LIVE), STRANGER, "ArchiveUploaded", True),
         (home(V.LIVE), OWN, "ArchiveUploaded", True),
         (home(V.LIVE), b.NO_VOLUME, "ArchiveUploaded", False),
-        (home(V.RESTORING), OWN, "ArchiveUploaded", False),  # half restored
-        (home(V.RESTORING), OWN, "ArchiveNotFound", False),  # … and half it stays
+        (home(V.RESTORING), HALF, "ArchiveUploaded", False),  # half restored
+        (home(V.RESTORING), HALF, "ArchiveNotFound", False),  # … and half it stays
+        (home(V.RESTORING), OWN, "ArchiveNotFound", True),  # it was whole before the database forgot that
+        (home(V.NONE), UNPROVEN, "ArchiveUploaded", False),  # a restore into it may not have ended
+        (home(V.LIVE), UNPROVEN, "ArchiveNotFound", False),
+        (home(V.NONE), BY_HAND, "ArchiveUploaded", True),  # whoever made it knows what is in it
         (home(V.RESTORING), STRANGER, "ArchiveUploaded", True),
         (home(V.CONDEMNED), OWN, "ArchiveUploaded", False),  # may be half deleted, and the archive is intact
         (home(V.CONDEMNED), OWN, "ArchiveUnreachable", False),
@@ -174,8 +183,30 @@ def test_what_was_no_whole_home_may_be_removed_afterwards(state: VolumeState, so
 
 @pytest.mark.parametrize("forced", [False, True])
 def test_a_volume_that_nobody_made_is_removed_only_by_force(forced: bool) -> None:
-    row = in_error(R.ARCHIVE, home=HomeContext(), forced=forced)
-    assert honour(row, replace(b.NOTHING, volume=STRANGER)).home_ctx.knows(STRANGE) is forced
+    for source in (R.ARCHIVE, R.BLANK):
+        row = in_error(source, home=HomeContext(), forced=forced)
+        assert honour(row, replace(b.NOTHING, volume=STRANGER)).home_ctx.knows(STRANGE) is forced
+
+
+def test_what_may_be_half_restored_gives_way_to_the_archive_and_to_a_blank_home_only_by_force() -> None:
+    seen = replace(b.NOTHING, volume=UNPROVEN)
+    assert honour(in_error(R.ARCHIVE, home=HomeContext()), seen).home_ctx.knows(STRANGE)
+    assert not honour(in_error(R.BLANK, home=HomeContext()), seen).home_ctx.knows(STRANGE)
+
+
+def test_a_person_who_knows_that_it_is_whole_can_force_it_unless_the_row_knows_better() -> None:
+    seen = replace(b.NOTHING, volume=UNPROVEN)
+    assert honour(in_error(R.VOLUME, forced=True, home=HomeContext()), seen).home_ctx.volume is V.LIVE
+    half = replace(b.NOTHING, volume=HALF)
+    assert honour(in_error(R.VOLUME, forced=True, home=home(V.RESTORING)), half).home_ctx.volume is V.RESTORING
+
+
+def test_a_restore_that_is_still_at_work_is_waited_for() -> None:
+    job = JobSeen(OpId(UUID(STRANGE)), JobState.RUNNING, "u9")
+    seen = replace(b.NOTHING, volume=UNPROVEN, jobs=(job,))
+    row = in_error(R.VOLUME, home=HomeContext())
+    assert honour(row, seen) == row.status, "what it is about to say of the volume decides"
+    assert honour(row, replace(seen, jobs=())).recover_handled_id == ASKED
 
 
 def test_recovery_starts_and_names_no_operation() -> None:
@@ -224,6 +255,12 @@ def test_whatever_is_asked_a_half_home_is_never_made_live(
         (R.VOLUME, "VolumeNotFound", KEY, False, True),
         (R.VOLUME, "VolumeNotFound", KEY, True, True),
         (R.VOLUME, "RestoreIncomplete", KEY, False, True),
+        (R.VOLUME, "VolumeUnproven", KEY, False, True),
+        (R.VOLUME, "VolumeUnproven", KEY, True, False),
+        (R.ARCHIVE, "VolumeUnproven", KEY, False, False),
+        (R.BLANK, "VolumeUnproven", KEY, False, True),
+        (R.ARCHIVE, "VolumeUnknown", KEY, False, True),
+        (R.ARCHIVE, "VolumeUnknown", KEY, True, False),
         (R.ARCHIVE, "VolumeNotFound", KEY, False, False),
         (R.ARCHIVE, "VolumeNotFound", None, False, True),
         (R.ARCHIVE, "VolumeNotFound", None, True, True),
@@ -233,7 +270,7 @@ def test_whatever_is_asked_a_half_home_is_never_made_live(
         (R.BLANK, "VolumeNotFound", None, False, False),
         (R.BLANK, "VolumeProvisioned", None, False, True),
         (R.BLANK, "VolumeProvisioned", None, True, False),
-        (R.BLANK, "VolumeUnknown", KEY, False, False),
+        (R.BLANK, "VolumeUnknown", KEY, False, True),
     ],
 )
 def test_a_source_that_is_not_there_or_not_to_be_given_up_is_refused(
@@ -251,3 +288,10 @@ def test_a_condemned_volume_is_taken_only_when_its_archive_is_lost(archive: str,
     seen = Conditions(Condition(False, "VolumeCondemned"), Condition(archive == "ArchiveUploaded", archive))
     now = b.status(conditions=seen, archive_key=KEY, home_ctx=home(V.CONDEMNED))
     assert (is_refused(now, R.VOLUME, forced=False) is not None) is refused
+
+
+def test_another_volume_than_the_condemned_one_is_taken_although_the_archive_is_whole() -> None:
+    """Since the database went back in time: else neither source could be chosen, and nobody got in."""
+    seen = Conditions(Condition(False, "VolumeUnknown"), Condition(True, "ArchiveUploaded"))
+    now = b.status(conditions=seen, archive_key=KEY, home_ctx=home(V.CONDEMNED))
+    assert is_refused(now, R.VOLUME, forced=False) is None

@@ -25,6 +25,7 @@ from tests.model.stepping import (
     HOMES,
     KEY,
     LEFT_OVER,
+    MADE_FOR_IT,
     OLD,
     OLD_KEY,
     OLD_REF,
@@ -154,11 +155,22 @@ RESTORE = a.StartRestoreJob(b.OP, OLD_KEY, OWN_REF)
         (seeing(volume=LEFT_OVER, archive=A.VERIFIED), a.DeleteVolume(OLD_REF)),
         (seeing(volume=LEFT_OVER, archive=A.LISTED), None),  # never before the archive was verified
         (seeing(volume=LEFT_OVER), None),
-        (seeing(volume=OWN), RESTORE),
-        (seeing(volume=OWN, store_out=True), None),
-        (seeing(volume=OWN, jobs=job(J.RUNNING)), None),
+        (seeing(volume=MADE_FOR_IT), RESTORE),
+        (seeing(volume=MADE_FOR_IT, store_out=True), None),
+        (seeing(volume=MADE_FOR_IT, jobs=job(J.RUNNING)), None),
+        (seeing(volume=OWN), None),  # it is whole: the database has forgotten that
     ],
-    ids=["nothing", "unseen", "leftover", "unverified", "archive unseen", "ready", "store out", "running"],
+    ids=[
+        "nothing",
+        "unseen",
+        "leftover",
+        "unverified",
+        "archive unseen",
+        "ready",
+        "store out",
+        "running",
+        "restored before",
+    ],
 )
 def test_restoring(seen: Seen, expected: a.Action | None) -> None:
     assert act(during(Op.RESTORING), seen) == expected
@@ -167,6 +179,12 @@ def test_restoring(seen: Seen, expected: a.Action | None) -> None:
 def test_the_marker_comes_from_the_finished_job_with_the_volume_it_worked_on() -> None:
     home = change(during(Op.RESTORING), seeing(volume=OWN, jobs=job(J.SUCCEEDED, restore_marker=OLD_KEY))).home_ctx
     assert (home.restore_marker, home.uid, home.volume) == (OLD_KEY, "u1", V.RESTORING)
+
+
+def test_a_restore_that_the_database_has_forgotten_the_end_of_is_not_run_again() -> None:
+    """Somebody may have worked in the home since; a volume without attributes would be emptied."""
+    home = change(during(Op.RESTORING), seeing(volume=OWN)).home_ctx
+    assert (home.restore_marker, home.uid) == (OLD_KEY, "u1")
 
 
 @pytest.mark.parametrize("marker", [None, KEY])
@@ -187,6 +205,15 @@ def test_once_restored_the_job_is_removed() -> None:
     row = during(Op.RESTORING, home_ctx=replace(HOMES[Op.RESTORING], restore_marker=OLD_KEY, uid="u1"))
     done = seeing(volume=OWN, jobs=job(J.SUCCEEDED, restore_marker=OLD_KEY))
     assert act(row, done) == a.RemoveJob(b.OP)
+
+
+@pytest.mark.parametrize("noted", [False, True], ids=["job there", "marker stored"])
+def test_a_listing_that_lacks_the_volume_does_not_begin_the_restore_again(noted: bool) -> None:
+    """The volume may well be there, and would be in the way of a new one: it is looked at directly first."""
+    done = job(J.SUCCEEDED, restore_marker=OLD_KEY)
+    home = replace(HOMES[Op.RESTORING], restore_marker=OLD_KEY, uid="u1") if noted else HOMES[Op.RESTORING]
+    hidden = seeing(volume=VolumeSeen(exists=False), jobs=() if noted else done)
+    assert isinstance(step(during(Op.RESTORING, home_ctx=home), hidden), Wait)
 
 
 @pytest.mark.parametrize("volume", [b.NO_VOLUME, VolumeSeen(True, b.MADE, "u2")], ids=["gone", "another"])

@@ -177,6 +177,14 @@ def test_an_instance_that_nobody_asked_for_gets_no_endpoint() -> None:
     assert decision.status.operation is Op.STOPPING
 
 
+def test_a_deletion_begins_before_its_archive_was_ever_looked_at() -> None:
+    """A restored database was given an archive for a row that nobody had looked at."""
+    now = b.status(archive_key=KEY, home_ctx=b.LIVE_HOME)
+    row = b.workspace(now=now, deleted_at=b.NOW, desired_state=Desired.DELETED)
+    status = tick(row, replace(b.NOTHING, volume=b.LIVE_VOLUME, archive=None)).status
+    assert (status.phase, status.operation) == (Phase.DELETING, Operation.DELETING)
+
+
 def test_nothing_of_a_deleted_workspace_is_declared_gone_that_was_never_looked_at() -> None:
     row = b.workspace(now=b.status(phase=P.ARCHIVED, archive_key=KEY), deleted_at=b.NOW)
     assert tick(row, Seen()).status.phase is P.ARCHIVED

@@ -68,8 +68,8 @@ def test_any_level_may_be_asked_for_while_nothing_is_in_progress() -> None:
         assert (answer.desired_state, answer.deleted_at) == (desired, None), (phase, before, desired)
 
 
-def test_nothing_may_be_asked_for_during_an_operation() -> None:
-    for phase, operation, desired in product(LEVEL, BUSY, REACHABLE):
+def test_nothing_may_be_asked_for_during_an_operation_but_archiving() -> None:
+    for phase, operation, desired in product(LEVEL, [o for o in BUSY if o is not Operation.ARCHIVING], REACHABLE):
         refused = kind(request_state(b.in_phase(phase, operation), desired, b.NOW))
         assert refused is CONFLICT, (phase, operation, desired)
 
@@ -145,6 +145,7 @@ def test_a_recovery_names_the_error_it_answers() -> None:
 
 def test_a_recovery_is_possible_on_the_way_to_deletion_and_not_after() -> None:
     assert kind(recover(in_error(desired_state=Desired.DELETED), ANSWER)) is None
+    assert kind(recover(in_error(desired_state=Desired.DELETED), ANSWER, Desired.STANDBY)) is CONFLICT
     assert kind(recover(in_error(desired_state=Desired.DELETED, deleted_at=b.NOW), ANSWER)) is CONFLICT
 
 
@@ -355,7 +356,6 @@ def test_the_retention_is_over_after_seven_days(seconds: int, refused: RefusedBe
         in_trash(volume="VolumeProvisioned"),
         in_trash(volume="VolumeCondemned"),
         in_trash(volume="RestoreIncomplete"),
-        in_trash(volume="VolumeUnknown"),
         in_trash(volume="NotObserved"),
         in_trash(container="ContainerRunning"),
         in_trash(container="ContainerNotRunning"),
@@ -370,6 +370,13 @@ def test_until_all_is_observed_gone_it_must_wait(row: Workspace) -> None:
     assert kind(undelete(row, b.later(60), RETENTION)) is CONFLICT
 
 
+@pytest.mark.parametrize("volume", ["VolumeUnknown", "VolumeUnproven"])
+def test_a_volume_that_nothing_removes_does_not_bar_the_way_back(volume: str) -> None:
+    """Its owner decides about it, as of a workspace that was undeleted since the database's backup."""
+    assert kind(undelete(in_trash(volume=volume, home=VolumeState.CONDEMNED), b.later(60), RETENTION)) is None
+    assert kind(undelete(in_trash(volume=volume, container="ContainerRunning"), b.later(60), RETENTION)) is CONFLICT
+
+
 @pytest.mark.parametrize("archive", ["ArchiveUnreachable", "ArchiveTimeout", "NotObserved"])
 def test_an_archive_that_nobody_could_look_at_is_believed_to_be_there(archive: str) -> None:
     assert kind(undelete(in_trash(archive=archive), b.later(60), RETENTION)) is None
@@ -382,3 +389,10 @@ def test_what_was_not_deleted_cannot_be_undeleted(desired: Desired) -> None:
 
 def test_the_two_kinds_of_no_are_the_two_status_codes() -> None:
     assert (CONFLICT.value, GONE.value) == (409, 410)
+
+
+def test_a_recovery_can_say_what_is_wanted_afterwards() -> None:
+    for desired in (Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED):
+        answer = granted(recover(in_error(desired_state=Desired.ARCHIVED), ANSWER, desired, b.later(60)))
+        assert (answer.desired_state, answer.recover_request is not None) == (desired, True)
+        assert (answer.last_access_at == b.later(60)) == (desired is Desired.RUNNING)

@@ -34,7 +34,7 @@ UNDER_WAY: dict[Operation, tuple[Phase, HomeContext, Seen]] = {
     Op.RESTORING: (
         P.ARCHIVED,
         HomeContext(V.RESTORING, b.MADE),
-        replace(b.NOTHING, volume=b.LIVE_VOLUME, archive=A.LISTED),
+        replace(b.NOTHING, volume=replace(b.LIVE_VOLUME, whole=False), archive=A.LISTED),
     ),
     Op.STARTING: (P.STANDBY, RUNNING_HOME, replace(b.NOTHING, volume=b.LIVE_VOLUME)),
     Op.STOPPING: (P.RUNNING, RUNNING_HOME, replace(b.NOTHING, volume=b.LIVE_VOLUME, instance=b.running(b.OP))),
@@ -70,6 +70,8 @@ def during(operation: Operation, **fields: Any) -> tuple[Workspace, Seen]:
     fields = {"home_ctx": home, "op_id": b.OP, "op_started_at": b.NOW, "archive_key": key, **fields}
     if operation is Op.DELETING:
         fields.setdefault("deleted_at", b.NOW)
+    if operation is Op.ARCHIVING:
+        fields.setdefault("desired_state", Desired.ARCHIVED)
     return row_with(seen, phase=phase, operation=operation, **fields), seen
 
 

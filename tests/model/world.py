@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from codehub.model import actions as a
-from codehub.model.failure import Fault, Rules, after_failure
+from codehub.model.failure import Fault, Rules, after_failure, is_put_off
 from codehub.model.invariants import violations
 from codehub.model.names import archive_key
 from codehub.model.observation import ArchiveSeen, InstanceSeen, JobSeen, JobState, Life, Seen, VolumeSeen
@@ -41,6 +41,7 @@ class Volume:
     uid: str  # drawn by the driver at each creation
     content: int | None = 0  # the version in it; None while only part of it is there
     restored_by: OpId | None = None
+    marked: bool = False
 
 
 @dataclass
@@ -86,6 +87,7 @@ class World:
         self.late: list[a.Action] = []  # calls that hang and land later
         self.paused: list[tuple[Workspace, Decision]] = []  # an old leader's, committed or not
         self.out: set[str] = set()
+        self.unreadable = False  # a file that no archive job can read: each one fails
         self.deadline_from: datetime = self.now
         self.rules = Rules()
         self.problems: list[str] = []
@@ -115,7 +117,7 @@ class World:
     def _see_volume(self) -> VolumeSeen:
         if self.volume is None or "listing" in self.out:
             return VolumeSeen(False, confirmed="listing" not in self.out)
-        return VolumeSeen(True, self.volume.incarnation, self.volume.uid)
+        return VolumeSeen(True, self.volume.incarnation, self.volume.uid, whole=self.volume.marked)
 
     def _see_job(self, job: Job) -> JobSeen:
         restored = job.kind == "restore" and job.state is JobState.SUCCEEDED
@@ -196,7 +198,7 @@ class World:
 
     # -- the drivers --------------------------------------------------------------------------------------------
 
-    def perform(self, action: a.Action) -> None:
+    def perform(self, action: a.Action) -> None:  # noqa: C901 - one line per kind of action
         match action:
             case a.CreateVolume(incarnation):
                 if self.volume is None:
@@ -204,6 +206,8 @@ class World:
                     self.volume = Volume(incarnation, uid=f"uid-{self.ops}")
             case a.DeleteVolume(ref):
                 self._delete_volume(ref)
+            case a.MarkWhole(ref):
+                self._mark_whole(ref)
             case a.StartInstance(op_id, _, ref):
                 self._start(op_id, ref)
             case a.RemoveInstance():
@@ -219,6 +223,13 @@ class World:
             case a.MakeArchive(op_id, source):
                 content = self.archives[source].content if source is not None else 0
                 self.archives.setdefault(archive_key(self.row.id, op_id), Archive(content))
+
+    def _mark_whole(self, ref: VolumeRef) -> None:
+        if not self._is(ref) or self.volume is None:
+            return
+        if self.volume.content is None:
+            self.problems.append("half a home was marked as whole")
+        self.volume.marked = True
 
     def _is(self, ref: VolumeRef) -> bool:
         """What every driver checks before it touches a volume."""
@@ -249,7 +260,8 @@ class World:
         for job in self.jobs.values():
             if job.state is not JobState.RUNNING:
                 continue
-            if how == "fails" or job.volume is not self.volume:
+            cannot_read = self.unreadable and job.kind == "archive"
+            if how == "fails" or cannot_read or job.volume is not self.volume:
                 job.state = JobState.FAILED
             elif job.kind == "archive":
                 self._run_archive(job, how)
@@ -291,7 +303,8 @@ class World:
     def ask_delete(self, purge: bool = False) -> None:
         answer = delete(self.row, self.now, purge=purge, confirmed=True)
         self._set_wish(answer)
-        if isinstance(answer, Wish) and (purge or self.row.status.phase is Phase.ERROR):
+        unarchivable = self.row.status.phase is Phase.ERROR or is_put_off(self.row.status)
+        if isinstance(answer, Wish) and (purge or unarchivable):
             self.given_up = True  # whoever asks is told that nothing is archived
 
     def ask_undelete(self) -> None:
@@ -380,6 +393,7 @@ class World:
     def settle(self) -> int:
         """Every fault ends; tick until nothing changes any more. Returns the number of ticks it took."""
         self.out.clear()
+        self.unreadable = False
         while self.late:
             self.land_late()
         while self.paused:
@@ -391,7 +405,10 @@ class World:
             self.check()
             self.now += timedelta(seconds=5)
             status = self.row.status
+            if is_put_off(status) and status.retry_at is not None:
+                self.now = max(self.now, status.retry_at)  # hours may pass until the next attempt
             idle = status.operation is Operation.NONE and not self.acted and not self._is_waiting()
+            idle = idle and not is_put_off(status)
             if idle and before == (status.operation, status.phase, status.op_id, status.home_ctx):
                 return count
         raise AssertionError(f"it does not settle: {self.row.status}")

@@ -22,7 +22,7 @@ TRAPS = {
             Edit("model.completion", "return replace(home, volume=VolumeState.CONDEMNED)\n", "return home\n"),
             Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "pass"),
             Edit("model.steps", "    if is_leftover(home, seen.volume):\n", "    if home.knows(seen.volume.incarnation):\n"),
-            Edit("model.wishes", "if not gone or status.home_ctx.volume is not VolumeState.NONE:", "if False:"),
+            Edit("model.wishes", "if not (gone or stays) or status.conditions.container_ready.reason != c.CONTAINER_NOT_FOUND:", "if False:"),
         ),
     ),
     3: Bug(
@@ -58,7 +58,7 @@ TRAPS = {
     7: Bug(
         "jobs of earlier operations are left alone",
         (
-            Edit("model.tick", "    if seen.jobs and not is_waiting(status, now):", "    if False:"),
+            Edit("model.tick", "    if seen.jobs and (not waits or is_put_off(status)):", "    if False:"),
             Edit("model.tick", "    if seen.jobs:\n        return Decision(status, None, \"it waits", "    if False:\n        return Decision(status, None, \"it waits"),
             Edit("model.tick", "workspace.status.operation is Operation.NONE or seen.jobs == ()", "True"),
             Edit("model.tick", "status.operation is not Operation.NONE and seen.jobs:", "False:"),
@@ -120,7 +120,7 @@ OTHERS = {
     ),
     "deleted before the commit": Bug(
         "the volume goes before its archive is committed",
-        (Edit("model.steps", "return replace(status, archive_key=key, home_ctx=replace", "return replace(status, home_ctx=replace"),),
+        (Edit("model.steps", "        archive_key=archive_key(workspace.id, op_id),\n", ""),),
     ),
     "restore_marker kept": Bug(
         "a restore begins with the marker of the last one",
@@ -153,4 +153,55 @@ OTHERS = {
     ),
 }  # fmt: skip
 
-ALL = {**{f"trap {number}": bug for number, bug in TRAPS.items()}, **OTHERS}
+DISASTERS = {
+    "a full store is a failure": Bug(
+        "what an outage keeps from being done counts as a failed attempt",
+        (
+            Edit("model.failure", "    if fault.reason is ErrorReason.UNREACHABLE:\n        since", "    if False:\n        since"),
+            Edit("model.failure", "reason is None or reason is ErrorReason.UNREACHABLE:", "reason is None:"),
+        ),
+        disasters=("STORE_FULL",), is_fair=True,
+    ),
+    "a slow job times out": Bug(
+        "a limit is on time, not on progress",
+        (Edit("coordinator.seeing", "self.deadlines.progressed(workspace.id, op_id, now)", "pass"),),
+        disasters=("SLOW_STORE",), is_fair=True, weather_every=3600.0,
+    ),
+    "an unreadable file locks its owner out": Bug(
+        "a home that cannot be archived is in ERROR",
+        (Edit("model.tick", "if fault is not None and lasting is None and can_be_left(looked, seen):", "if False:"),),
+        disasters=("UNREADABLE_FILE",), is_fair=True,
+    ),
+    "an evicted instance has crashed": Bug(
+        "what a machine in distress ends counts as a crash",
+        (Edit("model.tick", "blameless = seen.instance is not None and seen.instance.blameless", "blameless = False"),),
+        disasters=("EVICTIONS",), is_fair=True,
+    ),
+    "a jump times out": Bug(
+        "limits run on through a jump of the clock",
+        (Edit("coordinator.controller", "self._deadlines.restart(now)", "pass"),),
+        disasters=("CLOCKS_JUMP", "SLOW_STORE"), is_fair=True,
+    ),
+    "a listing ends a restore": Bug(
+        "a restore whose volume a listing lacks begins again",
+        (Edit("model.steps", "    if is_absence_unsure(workspace, seen):\n", "    if False:\n"),),
+        disasters=("SLOW_STORE",), is_fair=True,
+    ),
+    "a purge stops GC": Bug(
+        "archives of deleted workspaces count as implausible orphans",
+        (Edit("model.gc", "    if row.deleted_at is not None:\n        return True\n    present", "    present"),),
+        disasters=("PURGE_STORM", "TRASH_EXPIRES"), is_fair=True,
+    ),
+    "a lost future is collected": Bug(
+        "GC deletes archives that the database does not remember",
+        (Edit("model.gc", "if not (key in memory.keys or archive.modified_at < memory.since or key in candidates.unknown):", "if False:"),),
+        disasters=("COMMITS_LOST", "SNAPSHOT_PUT_BACK", "TRASH_EXPIRES"),
+    ),
+    "an older archive is adopted": Bug(
+        "a restore adopts the oldest of the newer archives",
+        (Edit("backup.standing", "key=lambda archive: archive.modified_at, reverse=True)", "key=lambda archive: archive.modified_at)"),),
+        disasters=("BACKUP_RESTORED",), is_fair=True,
+    ),
+}  # fmt: skip
+
+ALL = {**{f"trap {number}": bug for number, bug in TRAPS.items()}, **OTHERS, **DISASTERS}

@@ -7,7 +7,7 @@ simulation's; nothing else tells the time.
 from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from codehub.coordinator.ports import Asked, Expiration, Reading
 from codehub.db.losses import Word
@@ -15,12 +15,15 @@ from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.errors import StaleLeader, Unavailable
 from codehub.model import conditions as c
 from codehub.model import ttl
+from codehub.model.failure import is_waiting
 from codehub.model.gc import KnownWorkspace
+from codehub.model.names import archive_key, archive_owner, parse_archive_key
+from codehub.model.suspicion import Place
 from codehub.model.wishes import is_ready_to_delete
 from codehub.model.workspace import (
+    ArchiveKey,
     Desired,
     ErrorReason,
-    InstanceBackend,
     Operation,
     Phase,
     Status,
@@ -30,7 +33,33 @@ from codehub.model.workspace import (
 )
 
 Watcher = Callable[[Workspace | None, Workspace], None]
+_OLD = timedelta(days=7)
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _SHORTEST = timedelta(seconds=ttl.SHORTEST_SECONDS)
+
+
+@dataclass
+class DatabaseClock:
+    """The time of the machine that the database is on; another machine's may be another."""
+
+    true: Callable[[], datetime]
+    skew: timedelta = timedelta()
+    latest: datetime = _LONG_AGO  # that it ever told
+
+    def __call__(self) -> datetime:
+        now = self.true() + self.skew
+        self.latest = max(self.latest, now)
+        return now
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All that there was at that time."""
+
+    at: datetime  # by the database's clock
+    rows: Mapping[WorkspaceId, Workspace]
+    archive_operations: Mapping[ArchiveKey, datetime]
+    epoch: int
 
 
 @dataclass
@@ -42,7 +71,8 @@ class MemoryDatabase:
     epoch: int = 0
     history: list[HistoryEntry] = field(default_factory=list)
     is_out: bool = False
-    losses_accepted: dict[InstanceBackend, Word] = field(default_factory=dict)  # what an administrator says
+    losses_accepted: dict[Place, Word] = field(default_factory=dict)  # what an administrator says
+    archive_operations: dict[ArchiveKey, datetime] = field(default_factory=dict)  # begun, and when
     watchers: list[Watcher] = field(default_factory=list)  # told of each row that was written, at once
     on_decided: Callable[[Workspace, Status], None] = lambda _was, _now: None  # … by a decision made from `_was`
     on_expired: Watcher = lambda _before, _row: None  # … and by a TTL
@@ -103,14 +133,24 @@ class MemoryDatabase:
         self.history += [entry for entry in history if entry.workspace_id in written]
         return written
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
+    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+        self._answer()
+        found: dict[WorkspaceId, ArchiveKey] = {}
+        for identity in self._ids[_start(self._ids, after) :]:
+            row = self.rows[identity]
+            here = row.wish.deleted_at is None and row.status.phase is Phase.ARCHIVED
+            if here and row.status.archive_key is not None and len(found) < limit:
+                found[identity] = row.status.archive_key
+        return found
+
+    async def accepted_losses(self) -> Mapping[Place, Word]:
         self._answer()
         return dict(self.losses_accepted)
 
-    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+    async def note_losses(self, epoch: int, place: Place, word: Word) -> None:
         self._answer()
-        if epoch == self.epoch and self.losses_accepted[backend].at == word.at:
-            self.losses_accepted[backend] = word
+        if epoch == self.epoch and self.losses_accepted[place].at == word.at:
+            self.losses_accepted[place] = word
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         self._answer()
@@ -121,9 +161,9 @@ class MemoryDatabase:
         return len(ready)
 
     def begin_leadership(self) -> int:
-        """A new leader raises the epoch before it does anything."""
+        """A new leader raises the epoch before it does anything: to the time, unless that is behind."""
         self._answer()
-        self.epoch += 1
+        self.epoch = max(self.epoch + 1, int(self.clock().timestamp() * 1000))
         return self.epoch
 
     # -- the TTL runner's ---------------------------------------------------------------------------------------------
@@ -154,11 +194,26 @@ class MemoryDatabase:
         self.on_expired(row, self.rows[row.id])
         return True
 
-    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
+    async def restart_idle_times(self, jump: timedelta) -> int:
+        self._answer()
+        now = self.clock()
+        running = [
+            row
+            for _, row in sorted(self.rows.items())
+            if row.wish.desired_state is Desired.RUNNING and row.wish.deleted_at is None
+        ]
+        for row in running:
+            awake = row.wish.keep_awake_until
+            if awake is not None and awake > now - jump:
+                awake += jump
+            self._write(replace(row, wish=replace(row.wish, last_access_at=now, keep_awake_until=awake)))
+        return len(running)
+
+    async def touch(self, ages: Mapping[WorkspaceId, float]) -> int:
         self._answer()
         touched = 0
-        for identity in sorted(visits):
-            row, at = self.rows.get(identity), min(visits[identity], self.clock())
+        for identity in sorted(ages):
+            row, at = self.rows.get(identity), self.clock() - timedelta(seconds=ages[identity])
             if row is not None and (row.wish.last_access_at is None or row.wish.last_access_at < at):
                 self._write(replace(row, wish=replace(row.wish, last_access_at=at)))
                 touched += 1
@@ -185,6 +240,38 @@ class MemoryDatabase:
             or (self.rows[identity].source_archive in sources and self.rows[identity].wish.deleted_at is None)
         ]
 
+    async def remembers_since(self) -> datetime:
+        self._answer()
+        return datetime.min.replace(tzinfo=UTC)  # there never was a database that did not
+
+    async def remembered(self, keys: Collection[ArchiveKey]) -> Collection[ArchiveKey]:
+        self._answer()
+        return {key for key in keys if key in self.archive_operations}
+
+    async def old_operations(self, after: ArchiveKey | None, limit: int) -> Sequence[ArchiveKey]:
+        self._answer()
+        before = self.clock() - _OLD
+        return [
+            key
+            for key, begun_at in sorted(self.archive_operations.items())
+            if (after is None or key > after) and begun_at < before and not self._is_in_use(key)
+        ][:limit]
+
+    async def forget(self, keys: Collection[ArchiveKey]) -> None:
+        self._answer()
+        for key in keys:
+            if not self._is_in_use(key):
+                self.archive_operations.pop(key, None)
+
+    def _is_in_use(self, key: ArchiveKey) -> bool:
+        name = parse_archive_key(key)
+        row = self.rows.get(name.workspace_id)
+        return (
+            row is not None
+            and row.wish.deleted_at is None
+            and (row.status.op_id == name.op_id or row.status.archive_key == key)
+        )
+
     # -- the service layer's ------------------------------------------------------------------------------------------
 
     def insert(self, row: Workspace) -> None:
@@ -200,8 +287,8 @@ class MemoryDatabase:
 
     def set_desired(self, desired: Desired, *, was: Workspace) -> bool:
         self._answer()
-        row = self.rows[was.id]
-        if _is_unchanged(row, was):
+        row = self.rows.get(was.id)
+        if row is not None and _is_unchanged(row, was):
             self._write(replace(row, wish=self._wishing(row.wish, desired)))
             return True
         return False
@@ -209,8 +296,8 @@ class MemoryDatabase:
     def set_wish(self, wish: Wish, *, was: Workspace) -> bool:
         """Everything else that people ask for, compare-and-set on what it was decided from."""
         self._answer()
-        row = self.rows[was.id]
-        if _is_unchanged(row, was) and row.wish == was.wish:
+        row = self.rows.get(was.id)
+        if row is not None and _is_unchanged(row, was) and row.wish == was.wish:
             self._write(replace(row, wish=wish))
             return True
         return False
@@ -221,6 +308,20 @@ class MemoryDatabase:
             accessed = max(accessed or self.clock(), self.clock())
         return replace(wish, desired_state=desired, last_access_at=accessed, asked_by="")
 
+    # -- backups and failovers ----------------------------------------------------------------------------------------
+
+    def moment(self) -> "Moment":
+        return Moment(self.clock(), dict(self.rows), dict(self.archive_operations), self.epoch)
+
+    def go_back(self, moment: "Moment") -> None:
+        """Exactly what there was then, and nobody is told."""
+        self.epoch, self.archive_operations = moment.epoch, dict(moment.archive_operations)
+        self.losses_accepted.clear()
+        self.rows.clear()  # others hold on to this very dictionary
+        self.rows.update(moment.rows)
+        self._ids[:] = sorted(self.rows)
+        self._needing[:] = [identity for identity in self._ids if _needs_work(self.rows[identity])]
+
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _answer(self) -> None:
@@ -230,6 +331,7 @@ class MemoryDatabase:
     def _write(self, row: Workspace) -> None:
         before = self.rows.get(row.id)
         self.rows[row.id] = row
+        self._remember(before, row)
         needed, needs = before is not None and _needs_work(before), _needs_work(row)
         if needs and not needed:
             insort(self._needing, row.id)
@@ -237,6 +339,18 @@ class MemoryDatabase:
             del self._needing[bisect_right(self._needing, row.id) - 1]
         for watcher in self.watchers:
             watcher(before, row)
+
+    def _remember(self, before: Workspace | None, row: Workspace) -> None:
+        """The triggers of revision 0022."""
+        now = row.status
+        if before is not None:
+            was = before.status
+            if (was.archive_key, was.operation, was.op_id) == (now.archive_key, now.operation, now.op_id):
+                return
+        if now.op_id is not None and now.operation in (Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE):
+            self.archive_operations.setdefault(archive_key(row.id, now.op_id), self.clock())
+        if now.archive_key is not None and archive_owner(now.archive_key) == str(row.id):
+            self.archive_operations.setdefault(now.archive_key, self.clock())
 
 
 def _start(ids: Sequence[WorkspaceId], after: WorkspaceId | None) -> int:
@@ -265,14 +379,14 @@ def _is_error_to_answer(row: Workspace) -> bool:
 
 def _pauses(row: Workspace, now: datetime) -> bool:
     status = row.status
-    return status.error_reason is ErrorReason.UNREACHABLE and status.retry_at is not None and status.retry_at > now
+    return status.error_reason is ErrorReason.UNREACHABLE and is_waiting(status, now)
 
 
 def _still_applies(row: Workspace, change: StatusChange) -> bool:
     """The comparison of statuses.WRITE."""
     was, now = change.was.status, row.status
     same = (now.operation, now.op_id, now.phase) == (was.operation, was.op_id, was.phase)
-    if change.starts_operation:
+    if change.relies_on_wish:
         same = same and row.wish.desired_state is change.was.wish.desired_state
         same = same and row.wish.deleted_at == change.was.wish.deleted_at
     return same

@@ -19,7 +19,22 @@ from tests.simulation.trace import Trace
 T = TypeVar("T")
 
 # What changes nothing is not worth landing late.
-_READS = ("observe", "look", "verify", "read", "due", "now", "known", "known_of", "visits", "all", "is_continuous")
+_READS = (
+    "observe",
+    "look",
+    "verify",
+    "read",
+    "due",
+    "now",
+    "known",
+    "known_of",
+    "remembers_since",
+    "remembered",
+    "old_operations",
+    "visits",
+    "all",
+    "is_continuous",
+)
 _QUIET = ("observe", "confirm", "lock")  # too many to tell; what the database was told shows in the rows
 
 
@@ -165,9 +180,9 @@ class Gated:
 
         return call
 
-    async def found(self) -> AsyncIterator[Any]:
+    async def found(self, *owner: WorkspaceId) -> AsyncIterator[Any]:
         """The one port that answers in pages."""
-        pages = self._target.found()  # type: ignore[attr-defined]
+        pages = self._target.found(*owner)  # type: ignore[attr-defined]
         while True:
             try:
                 yield await self._gate.call(f"{self._part}.found", None, pages.__anext__)

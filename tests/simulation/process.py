@@ -12,7 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, cast
 
-from codehub.coordinator.collect import Collector
+from codehub.coordinator.collect import Collector, GcReport
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.expire import Expirer
 from codehub.coordinator.loop import Loop
@@ -20,10 +20,11 @@ from codehub.coordinator.pace import Pace
 from codehub.coordinator.ports import Records
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import StaleLeader, Unavailable
+from codehub.model.clocks import JUMP_SECONDS, ClockWatch
 from codehub.model.failure import Rules
 from codehub.model.gc import GcRules
 from codehub.model.workspace import OpId, WorkspaceId
-from tests.simulation.database import MemoryDatabase
+from tests.simulation.database import DatabaseClock, MemoryDatabase
 from tests.simulation.gate import Died, Gate, Gated, Plan
 from tests.simulation.signals import MemoryActivity, MemoryRedis, MemoryTimers
 from tests.simulation.surroundings import Surroundings
@@ -62,9 +63,12 @@ class Shared:
     rules: Rules
     gc_rules: GcRules
     gc_seconds: float
+    clock: "DatabaseClock"
+    on_collected: Callable[[GcReport], None] = lambda _report: None
     lost_wakes: float = 0.0
     ids: list[WorkspaceId] = field(default_factory=list)  # of every workspace, in the order they were made
     make: type[Controller] = Controller
+    is_restoring: bool = False  # a restore holds the lock
     holder: Gate | None = None
     free: asyncio.Event = field(default_factory=asyncio.Event)  # the lock is nobody's
 
@@ -119,11 +123,12 @@ class Process:
         asyncio.get_running_loop().call_later(self.shared.rng.uniform(6.0, 10.0), lose)
 
     async def _live(self, gate: Gate) -> None:
+        clock = ClockWatch(JUMP_SECONDS)  # the database's, of all leaderships of this incarnation
         try:
             while True:
                 await self._candidate(gate)
                 try:
-                    await self._lead(gate)
+                    await self._lead(gate, clock)
                 except* (StaleLeader, LostLeadership, Unavailable):
                     self.shared.trace.note(None, f"{gate.name} leads no more")
                 finally:
@@ -146,13 +151,13 @@ class Process:
     async def _take(self, gate: Gate) -> bool:
         if self.shared.database.is_out:
             raise Unavailable("The database did not answer in time.")
-        if self.shared.holder is not None:
+        if self.shared.holder is not None or self.shared.is_restoring:
             return False
         self.shared.holder = gate
         self.shared.free.clear()
         return True
 
-    async def _lead(self, gate: Gate) -> None:
+    async def _lead(self, gate: Gate, clock: ClockWatch) -> None:
         shared, loop = self.shared, asyncio.get_running_loop()
         asked_at = loop.time()
 
@@ -166,7 +171,7 @@ class Process:
         archives = cast("Archives", Gated(gate, "archives", shared.surroundings.store.archives))
         activity: Any = Gated(gate, "redis", MemoryActivity(shared.redis))
         controller = self._controller(gate, records, archives, leadership)
-        expirer = Expirer(records, activity, flush_interval=FLUSH_SECONDS)
+        expirer = Expirer(records, activity, flush_interval=FLUSH_SECONDS, clock=clock)
         timers: Any = Gated(gate, "redis", MemoryTimers(shared.redis))
         collector = Collector(
             records, archives, timers, leadership, shared.gc_rules, on_change=controller.suspect_archives
@@ -176,7 +181,7 @@ class Process:
         self._loops = [
             ticks,
             Loop("ttl", expirer.run_once, lambda: 60.0),
-            Loop("gc", lambda: _run(collector), lambda: shared.gc_seconds),
+            Loop("gc", lambda: self._collect(collector), lambda: shared.gc_seconds),
         ]
         self.controller = controller
         async with controller.working(), asyncio.TaskGroup() as group:
@@ -205,6 +210,12 @@ class Process:
             new_op_id=shared.new_op_id,
         )
 
+    async def _collect(self, collector: Collector) -> bool:
+        await collector.run_once()
+        if collector.last is not None:
+            self.shared.on_collected(collector.last)
+        return False
+
     async def _confirm(self, gate: Gate, leadership: Leadership) -> None:
         async def still_ours() -> bool:
             if self.shared.database.is_out:
@@ -217,8 +228,3 @@ class Process:
             if not await gate.call("election.confirm", None, still_ours):
                 raise LostLeadership
             leadership.confirmed_at = asked_at
-
-
-async def _run(collector: Collector) -> bool:
-    await collector.run_once()
-    return False

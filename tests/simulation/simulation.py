@@ -20,25 +20,32 @@ from codehub.coordinator.controller import Controller
 from codehub.db.losses import Word
 from codehub.drivers.memory import MemoryWorld
 from codehub.drivers.memory.things import Job
-from codehub.model.failure import TERMINAL, Rules
+from codehub.model.failure import TERMINAL, Rules, is_put_off
 from codehub.model.gc import GcRules
+from codehub.model.names import parse_archive_key
+from codehub.model.suspicion import ARCHIVES
 from codehub.model.workspace import Desired, InstanceBackend, Operation, OpId, Phase, Workspace
 from tests.simulation import virtual
-from tests.simulation.database import MemoryDatabase
+from tests.simulation.database import DatabaseClock, MemoryDatabase
+from tests.simulation.disasters import Disasters
 from tests.simulation.gate import Plan
+from tests.simulation.homecoming import Homecoming
 from tests.simulation.ledger import Ledger
 from tests.simulation.outcome import Outcome
 from tests.simulation.people import LONGEST_TTL, People
 from tests.simulation.process import Process, Shared
-from tests.simulation.scale import Scale, scale_of
+from tests.simulation.scale import TRAVELS, Disaster, Scale, scale_of
 from tests.simulation.signals import MemoryRedis
 from tests.simulation.surroundings import Surroundings
 from tests.simulation.trace import Trace, Violation
+from tests.simulation.travel import TimeMachine
 from tests.simulation.weather import Weather
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 GC = GcRules(orphan_delay=timedelta(minutes=20), trash_retention=timedelta(hours=1), implausible_count=1_000_000)
 GC_SECONDS = 600.0
+EAGER_GC = GcRules(orphan_delay=timedelta(minutes=4), trash_retention=timedelta(minutes=15), implausible_count=3)
+EAGER_GC_SECONDS = 120.0
 CONVERGES_SECONDS = 1800.0  # the longest pause of an outage is 5 min, the longest time limit 10
 CHECK_SECONDS = 20.0
 REST_SECONDS = 1200.0  # the slowest part but GC comes around once a minute, and every row is swept in less
@@ -54,8 +61,11 @@ class Simulation:
         backends = (InstanceBackend.PROCESS, InstanceBackend.DOCKER)
         skew = {name: timedelta(seconds=skews.uniform(-120, 120)) for name in backends}
         surroundings = Surroundings(self.clock, skew)
+        database_clock = DatabaseClock(self.clock)
+        gc_rules = EAGER_GC if self.scale.collects_often else GC
         self.shared = Shared(
-            database=MemoryDatabase(self.clock),
+            database=MemoryDatabase(database_clock),
+            clock=database_clock,
             redis=MemoryRedis(),
             surroundings=surroundings,
             trace=self.trace,
@@ -63,12 +73,13 @@ class Simulation:
             plan=self._plan,
             new_op_id=lambda: OpId(UUID(int=ops.getrandbits(128), version=4)),
             rules=Rules(),
-            gc_rules=GC,
-            gc_seconds=GC_SECONDS,
+            gc_rules=gc_rules,
+            gc_seconds=EAGER_GC_SECONDS if self.scale.collects_often else GC_SECONDS,
             lost_wakes=self._plans.choice((0.0, 0.1, 0.5, 1.0)),
             make=make,
         )
-        self.ledger = Ledger(surroundings, self.shared.database.rows, self.trace, self.clock, GC.trash_retention)
+        self.ledger = Ledger(surroundings, self.shared.database.rows, self.trace, self.clock, gc_rules, database_clock)
+        self.ledger.is_fair = self.scale.is_fair
         self.weather = Weather(
             self.shared,
             self.ledger,
@@ -77,11 +88,24 @@ class Simulation:
             self.scale.losses,
             self.scale.verbs,
             self.scale.kinds,
+            self.scale.is_fair,
         )
         self.people = People(
             self.shared, self.ledger, Random(f"{seed}/people"), self.scale.people_every, self.scale.workspaces
         )
         self.processes = [Process(name, self.shared) for name in "abc"[: self._plans.choice((2, 2, 3))]]
+        self.time_machine = TimeMachine(self.shared, self.ledger, Random(f"{seed}/travel"), self.processes)
+        self.disasters = Disasters(
+            self.shared,
+            self.ledger,
+            self.people,
+            self.weather,
+            Random(f"{seed}/strikes"),
+            self.scale.disasters,
+            self.scale.disaster_every,
+            self.time_machine,
+        )
+        self.shared.on_collected = self.ledger.collected
         self._calm = False
         self._listen()
 
@@ -143,10 +167,13 @@ class Simulation:
         async with asyncio.TaskGroup() as group:
             lasting = [self.people.proxies(), *(process.run() for process in self.processes)]
             lasting += [self._engine_events(world) for world in self.shared.surroundings.worlds.values()]
+            if set(TRAVELS) & set(self.scale.disasters):
+                lasting.append(self.time_machine.remember())
             helpers += [group.create_task(each) for each in lasting]
             for _ in range(self.scale.workspaces // 2):
                 self.people.create()
-            passing = [group.create_task(self.people.live()), group.create_task(self.weather.blow())]
+            doing = (self.people.live(), self.weather.blow(), self.disasters.strike())
+            passing = [group.create_task(each) for each in doing]
             await self._for(self.scale.hours * 3600)
             for task in passing:
                 task.cancel()
@@ -168,7 +195,10 @@ class Simulation:
     async def _converge(self) -> None:
         """The faults end: every wish comes true, and then nothing happens any more."""
         self._calm = True
+        self.people.stop()
+        await self.time_machine.settled()
         self.weather.clear_up()
+        self.disasters.clear_up()
         for process in self.processes:
             process.gate.thaw()
             process.gate.plan = Plan()
@@ -177,32 +207,40 @@ class Simulation:
             if waited >= CONVERGES_SECONDS:
                 row = restless[0]
                 self.trace.fail(f"{len(restless)} do not converge: {told(row)}, wants {wanted(row)}", row.id)
-            if self.scale.losses:  # an administrator: many may really be lost
-                self.shared.database.losses_accepted = dict.fromkeys(InstanceBackend, Word(self.clock()))
+            if self.scale.losses or self.time_machine.left_to_administrators:  # many may really be lost
+                self.shared.database.losses_accepted = dict.fromkeys([*InstanceBackend, ARCHIVES], Word(self.clock()))
             await self._for(CHECK_SECONDS)
             waited += CHECK_SECONDS
         await self._for(60.0)
         self._nothing_left()
+        if self.scale.comes_home:
+            await Homecoming(self.shared, self.ledger, self.people, self.time_machine.left_to_administrators).run()
         if self.scale.rests:
             await self._rest()
 
     async def _rest(self) -> None:
+        unneeded = self.ledger.unneeded()
         await self._for(LONGEST_TTL * 3 + 300)  # TTLs run out
         before = dict(self.shared.database.rows)
         await self._for(REST_SECONDS)
         for row in before.values():
             after = self.shared.database.rows[row.id]
+            if is_put_off(row.status) or is_put_off(after.status):
+                continue  # it is tried again, ever more rarely
             if _quiet(row) != _quiet(after) and after.wish.deleted_at is None:
                 self.trace.fail(f"it does not come to rest: {told(row)}, then {told(after)}", row.id)
         self._no_errand_left()
+        left = unneeded & self.ledger.unneeded() & self.shared.database.archive_operations.keys()
+        if left and Disaster.CLOCKS_JUMP not in self.scale.disasters:  # after a jump its wait begins anew
+            self.trace.fail(f"GC has left what nobody needs: {min(left)}", parse_archive_key(min(left)).workspace_id)
 
     def _nothing_left(self) -> None:
         rows = self.shared.database.rows
         for world in self.shared.surroundings.worlds.values():
             for job in world.jobs.values():
-                if rows[job.workspace_id].status.operation is Operation.NONE:
+                if job.workspace_id in rows and rows[job.workspace_id].status.operation is Operation.NONE:
                     self.trace.fail("a job is left", job.workspace_id)
-            for workspace_id in world.instances:
+            for workspace_id in world.instances.keys() & rows.keys():
                 status = rows[workspace_id].status
                 homeless = status.phase is Phase.ERROR and not status.conditions.volume_ready.status
                 if status.operation is Operation.NONE and (
@@ -225,7 +263,7 @@ def _quiet(row: Workspace) -> Workspace:
 
 
 def is_settled(row: Workspace) -> bool:
-    """Its wish is true, or it waits for a person or for GC."""
+    """Its wish is true, or it waits for a person, for GC or, in use, for the next time that it is archived."""
     status, wish = row.status, row.wish
     if status.operation is not Operation.NONE:
         return False
@@ -233,6 +271,8 @@ def is_settled(row: Workspace) -> bool:
         return status.phase in (Phase.DELETING, Phase.DELETED)
     if status.phase is Phase.ERROR:
         return status.error_reason in TERMINAL
+    if is_put_off(status):
+        return True
     return status.phase.value == wish.desired_state.value and wish.desired_state is not Desired.DELETED
 
 

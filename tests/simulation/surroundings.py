@@ -4,7 +4,7 @@ It is the fake that keeps the drivers' contract suite, with ears: whatever goes 
 very moment. Accidents go past those ears, because they are nobody's decision.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Generic, TypeVar
@@ -44,6 +44,10 @@ class Heard(dict[K, V], Generic[K, V]):
             self.on_going(key, self[key])
         return super().pop(key, *default)
 
+    def appear(self, key: K, value: V) -> None:
+        """It is back, and nobody did it."""
+        super().__setitem__(key, value)
+
     def vanish(self, key: K) -> None:
         """It is gone, and nobody did it."""
         super().pop(key, None)
@@ -52,15 +56,17 @@ class Heard(dict[K, V], Generic[K, V]):
 class Surroundings:
     def __init__(self, clock: Callable[[], datetime], skews: Mapping[InstanceBackend, timedelta]) -> None:
         self.stored: Heard[ArchiveKey, Stored] = Heard()
+        self.away: dict[ArchiveKey, Stored] = {}  # what nobody can see now, and will be back
         self.volumes: dict[InstanceBackend, Heard[WorkspaceId, Volume]] = {}
         self.instances: dict[InstanceBackend, Heard[WorkspaceId, Instance]] = {}
         self.jobs: dict[InstanceBackend, Heard[OpId, Job]] = {}
         self.worlds: dict[InstanceBackend, MemoryWorld] = {}
         counter = count(1)
-        for name, skew in skews.items():
+        self.skews = dict(skews)
+        for name in skews:
             self.volumes[name], self.instances[name], self.jobs[name] = Heard(), Heard(), Heard()
             self.worlds[name] = MemoryWorld(
-                clock=lambda skew=skew: clock() + skew,  # type: ignore[misc]  # of a default
+                clock=lambda name=name: clock() + self.skews[name],  # type: ignore[misc]  # of a default
                 auto_jobs=False,
                 volumes=self.volumes[name],
                 instances=self.instances[name],
@@ -83,6 +89,21 @@ class Surroundings:
     def lose_volume(self, row: Workspace) -> None:
         self.volumes[row.instance_backend].vanish(row.id)
         self.of(row).changed()
+
+    def archive(self, key: ArchiveKey | None) -> Stored | None:
+        """Wherever it is."""
+        return None if key is None else self.stored.get(key) or self.away.get(key)
+
+    def take_archives_away(self, keys: Iterable[ArchiveKey]) -> None:
+        for key in keys:
+            self.away[key] = self.stored[key]
+            self.stored.vanish(key)
+
+    def bring_archives_back(self) -> None:
+        for key, stored in self.away.items():
+            if key not in self.stored:
+                self.stored.appear(key, stored)
+        self.away.clear()
 
     def lose_archive(self, key: ArchiveKey) -> None:
         self.stored.vanish(key)

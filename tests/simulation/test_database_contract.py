@@ -13,8 +13,9 @@ from codehub.db import leadership
 from codehub.db.pool import Connection
 from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.errors import StaleLeader
+from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.ttl import Transition
-from codehub.model.workspace import Desired, Workspace, WorkspaceId
+from codehub.model.workspace import Desired, OpId, Workspace, WorkspaceId
 from tests.db.wishing import set_desired
 from tests.simulation import random_rows
 from tests.simulation.database import MemoryDatabase
@@ -41,7 +42,7 @@ class Both:
         self.now = await self.real.now()
         steps = (
             self._read, self._read, self._commit, self._commit, self._commit, self._finish, self._expire, self._touch,
-            self._known, self._lead, self._wish,
+            self._known, self._lead, self._wish, self._remembered, self._forget,
         )  # fmt: skip
         await self.rng.choice(steps)()
         await self._compare()
@@ -109,8 +110,9 @@ class Both:
         return replace(row, wish=replace(row.wish, **changed))
 
     async def _touch(self) -> None:
-        visits = {identity: random_rows.time_near(self.rng, self.now) for identity in self._ids()}
-        assert await self.real.touch(visits) == await self.memory.touch(visits)
+        near = {identity: random_rows.time_near(self.rng, self.now) for identity in self._ids()}
+        ages = {identity: max(0.0, (self.now - at).total_seconds()) for identity, at in near.items()}
+        assert await self.real.touch(ages) == await self.memory.touch(ages)
 
     async def _known(self) -> None:
         after, limit = self._after(), self.rng.choice((1, 7, 100))
@@ -121,8 +123,32 @@ class Both:
         real, memory = await self.real.known_of(ids, keys), await self.memory.known_of(ids, keys)
         assert sorted(real, key=lambda known: known.id) == sorted(memory, key=lambda known: known.id)
 
+    async def _remembered(self) -> None:
+        keys = [key for key in sorted(self.memory.archive_operations) if self.rng.random() < 0.5]
+        keys.append(archive_key(WorkspaceId(random_rows.uuid(self.rng)), OpId(random_rows.uuid(self.rng))))
+        assert await self.real.remembered(keys) == await self.memory.remembered(keys)
+        assert await self.real.remembers_since() <= self.now
+
+    async def _forget(self) -> None:
+        """All of a sudden most of them are old; what workspaces have or do stays."""
+        long_ago = timedelta(days=8)
+        for key in [key for key in sorted(self.memory.archive_operations) if self.rng.random() < 0.7]:
+            name = parse_archive_key(key)
+            self.memory.archive_operations[key] -= long_ago
+            await self.owner.execute(
+                "UPDATE archive_operations SET begun_at = begun_at - %s WHERE workspace_id = %s AND op_id = %s",
+                [long_ago, name.workspace_id, name.op_id],
+            )
+        after, limit = None, self.rng.choice((3, 100))
+        while page := list(await self.real.old_operations(after, limit)):
+            assert page == list(await self.memory.old_operations(after, limit))
+            after = page[-1]
+        some = [key for key in sorted(self.memory.archive_operations) if self.rng.random() < 0.5]
+        await self.real.forget(some)
+        await self.memory.forget(some)
+
     async def _lead(self) -> None:
-        assert await leadership.bump_epoch(self.owner, "a test") == self.memory.begin_leadership()
+        self.memory.epoch = await leadership.bump_epoch(self.owner, "a test")
 
     async def _wish(self) -> None:
         row = self._perhaps_older(self.memory.rows[self.rng.choice(sorted(self.memory.rows))])
@@ -147,6 +173,8 @@ class Both:
                     mine = replace(mine, wish=replace(mine.wish, **{name: there}))
             assert row == mine
             self.memory.adopt(row)
+        kept = await (await self.owner.execute("SELECT workspace_id, op_id FROM archive_operations")).fetchall()
+        assert {archive_key(*ids) for ids in kept} == set(self.memory.archive_operations)
 
 
 def _ids(reading: Reading) -> tuple[list[WorkspaceId], ...]:

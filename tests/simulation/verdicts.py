@@ -13,6 +13,8 @@ _LOOKED_WITHIN = timedelta(seconds=16)  # the last look before a commit is no ol
 _UNHEARD = timedelta(seconds=35)  # a proxy tells of a visit this late
 
 _ARCHIVE_LOST = (ErrorReason.ARCHIVE_ACCESS_ERROR, ErrorReason.ARCHIVE_CORRUPTED)
+# What a row finds that is older than its home: a person decides.
+_OLDER_THAN_THE_WORLD = (*_ARCHIVE_LOST, ErrorReason.DATA_LOST, ErrorReason.VOLUME_UNKNOWN)
 
 
 def check(ledger: "Ledger", before: Workspace, row: Workspace) -> None:
@@ -22,6 +24,8 @@ def check(ledger: "Ledger", before: Workspace, row: Workspace) -> None:
         ledger.fail("ERROR ended without a recovery", row.id)
     if now.error_reason is not was.error_reason:
         _check_cause(ledger, row)
+    if ledger.is_fair and now.phase is Phase.ERROR and was.phase is not Phase.ERROR:
+        _check_fault(ledger, row)
     failed = "did not pass verification" in now.conditions.healthy.message and now.error_count > was.error_count
     if failed and now.op_id == was.op_id:
         ledger.fail("an archive that failed verification is made again under its old op_id", row.id)
@@ -34,14 +38,23 @@ def _check_cause(ledger: "Ledger", row: Workspace) -> None:
     """Nothing is called lost that is there: an outage, or a listing that lacks something, is no loss."""
     expectation, reason = ledger.expected[row.id], row.status.error_reason
     recent = expectation.lost_at is not None and ledger.clock() - expectation.lost_at < _RECENT
-    if expectation.damaged or recent:
+    if expectation.damaged or recent or expectation.travelled:
         return
     if reason is ErrorReason.DATA_LOST:
         ledger.fail("DataLost, and nothing was lost", row.id)
     key = row.status.archive_key or row.source_archive
-    stored = ledger.surroundings.stored.get(key) if key is not None else None
+    stored = ledger.surroundings.archive(key)
     if reason in _ARCHIVE_LOST and stored is not None and stored.has_meta and stored.has_object and not stored.damaged:
         ledger.fail(f"{reason}, and the archive is whole", row.id)
+
+
+def _check_fault(ledger: "Ledger", row: Workspace) -> None:
+    """Where nothing happens but outages, only what an accident really took may end in ERROR."""
+    expectation = ledger.expected[row.id]
+    is_older = expectation.travelled and row.status.error_reason in _OLDER_THAN_THE_WORLD
+    if not is_older and not expectation.damaged and expectation.lost_at is None:
+        message = row.status.conditions.healthy.message
+        ledger.fail(f"a false ERROR: {row.status.error_reason}: {message}", row.id)
 
 
 def _check_nobody_writes(ledger: "Ledger", row: Workspace) -> None:

@@ -1,6 +1,7 @@
 """What goes wrong: misbehaviours, outages and accidents, drawn from the seed, until they are told to stop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -9,7 +10,7 @@ from codehub.drivers.memory import Fault, MemoryWorld, Misbehaviour
 from codehub.drivers.memory.things import Job, Volume
 from codehub.model.names import parse_archive_key
 from codehub.model.observation import JobState, Life
-from codehub.model.workspace import Workspace
+from codehub.model.workspace import OpId, Workspace
 from tests.simulation.ledger import Ledger
 from tests.simulation.process import Shared
 
@@ -20,6 +21,7 @@ VERBS = (
 )  # fmt: skip
 STORE_VERBS = ("archives.make_empty", "archives.copy", "archives.delete")
 LISTINGS = ("jobs.observe", "volumes.observe", "instances.observe")
+_CRAWLS = 6
 GENERAL = (M.FLAKY, M.LIES, M.LANDS_LATE, M.LANDS_BUT_FAILS, M.ACCEPTED, M.SLOW)
 
 
@@ -32,6 +34,9 @@ class Weather:
     losses: float = 0.0  # share of them that really destroy something
     verbs: tuple[str, ...] = ()  # what misbehaves most; else whatever
     kinds: tuple[Misbehaviour, ...] = ()  # … and how
+    is_fair: bool = False  # only what no workspace can be blamed for
+    store_is_slow: bool = False  # jobs get further, for longer than any limit
+    _crawled: Counter[OpId] = field(default_factory=Counter)
     _gone: list[tuple[Workspace, Volume]] = field(default_factory=list)
 
     async def blow(self) -> None:
@@ -48,10 +53,23 @@ class Weather:
 
         def step() -> None:
             if world.jobs.get(job.op_id) is job and job.state is JobState.RUNNING:
-                world.run_jobs(job.op_id)
+                if not self._crawls(world, job):
+                    world.run_jobs(job.op_id)
                 self.run_job(world, job)
 
-        self._later(self.rng.choice((self.rng.uniform(0.1, 1.0), self.rng.uniform(1.0, 10.0))), step)
+        if self.store_is_slow:
+            self._later(self.rng.uniform(60.0, 240.0), step)
+        else:
+            self._later(self.rng.choice((self.rng.uniform(0.1, 1.0), self.rng.uniform(1.0, 10.0))), step)
+
+    def _crawls(self, world: MemoryWorld, job: Job) -> bool:
+        """A few bytes more, and far from done."""
+        if not self.store_is_slow or job.workspace_id in world.held or self._crawled[job.op_id] >= _CRAWLS:
+            return False
+        self._crawled[job.op_id] += 1
+        job.bytes_done += 1
+        job.progress_at = world.clock()
+        return True
 
     def clear_up(self) -> None:
         """Nothing goes wrong any more; what hangs lands now."""
@@ -61,21 +79,34 @@ class Weather:
             world.land()
         self.shared.database.is_out = self.shared.redis.is_out = False
         self.shared.lost_wakes = 0.0
+        self.store_is_slow = False
         self.ledger.trace.note(None, "the weather clears up")
 
     # -- misbehaviour ------------------------------------------------------------------------------------------------
 
     def _disturb(self) -> None:
+        if self.is_fair:
+            self.rng.choice(self._blameless())()
+            return
         focused = bool(self.verbs)
         kinds: list[tuple[int, Callable[[], None]]] = [
             (40 if focused else 8, self._verb),
             (2, self._store_verb), (2, self._engine_out), (2, self._store_out), (2, self._listing),
             (1, self._slow_listing), (3, self._job), (2, self._start), (3, self._death),
             (8 if focused else 1, self._hold),
-            (1, self._database_out), (1, self._redis_lost),
+            (1, self.database_out), (1, self._redis_lost), (1, self._clock_jumps),
             (20 if focused else 3, self._land),
         ]  # fmt: skip
         self.rng.choices([what for _, what in kinds], [weight for weight, _ in kinds])[0]()
+
+    def _blameless(self) -> list[Callable[[], None]]:
+        return [
+            self._engine_out, self._store_out, self._listing, self._slow_listing, self.database_out, self._redis_lost,
+            self._clock_jumps, self._evicted_job,
+        ]  # fmt: skip
+
+    def _evicted_job(self) -> None:
+        self._misbehave(self._world(), "jobs.*", M.EVICTED, self.rng.randint(1, 3))
 
     def _world(self) -> MemoryWorld:
         return self.rng.choice(list(self.shared.surroundings.worlds.values()))
@@ -99,25 +130,25 @@ class Weather:
             self._later(self.rng.expovariate(1 / 60), fault.release)
 
     def _engine_out(self) -> None:
-        self._outage("engine out", self._world().engine_out(), 10.0, 300.0)
+        self.outage("engine out", self._world().engine_out(), 10.0, 300.0)
 
     def _store_out(self) -> None:
         kind = self.rng.choice((M.UNREACHABLE, M.TIMES_OUT))
         worlds = self.shared.surroundings.everything
-        self._outage("store out", [world.misbehave("archives.*", kind) for world in worlds], 10.0, 300.0)
+        self.outage("store out", [world.misbehave("archives.*", kind) for world in worlds], 10.0, 300.0)
 
     def _listing(self) -> None:
         """A listing that leaves out one volume, or all of them: a loss is never concluded from it."""
         row = self._row() if self.rng.random() < 0.5 else None
         world = self._world() if row is None else self.shared.surroundings.of(row)
         fault = world.misbehave("volumes.observe", M.INCOMPLETE, workspace_id=row.id if row else None)
-        self._outage("incomplete listing", [fault], 1.0, 15.0)
+        self.outage("incomplete listing", [fault], 1.0, 15.0)
 
     def _slow_listing(self) -> None:
         fault = self._world().misbehave(self.rng.choice(LISTINGS), M.SLOW)
-        self._outage("slow listing", [fault], 1.0, 40.0)
+        self.outage("slow listing", [fault], 1.0, 40.0)
 
-    def _outage(self, kind: str, faults: list[Fault], least: float, most: float) -> None:
+    def outage(self, kind: str, faults: list[Fault], least: float, most: float) -> None:
         seconds = least + (most - least) * self.rng.random() ** 3  # mostly short
         self.ledger.trace.fault(kind, None, f"for {seconds:.1f} s")
         for fault in faults:
@@ -154,7 +185,7 @@ class Weather:
             self.ledger.trace.fault("jobs stand still", row.id)
             self._later(self.rng.uniform(5.0, 1500.0), lambda: world.held.discard(row.id))
 
-    def _database_out(self) -> None:
+    def database_out(self) -> None:
         seconds = self.rng.uniform(6.0, 60.0)
         self.ledger.trace.fault("database out", None, f"for {seconds:.1f} s")
         self.shared.database.is_out = True
@@ -171,6 +202,12 @@ class Weather:
         seconds = self.rng.uniform(1.0, 200.0)
         self.ledger.trace.fault("redis out", None, f"for {seconds:.1f} s")
         self._later(seconds, lambda: setattr(redis, "is_out", False))
+
+    def _clock_jumps(self) -> None:
+        """Redis's: by a day, or back again."""
+        redis = self.shared.redis
+        redis.skew = self.rng.choice((-86_400.0, 0.0, 86_400.0))
+        self.ledger.trace.fault("clock jumps", None, f"Redis is {redis.skew:+.0f} s off")
 
     def _land(self) -> None:
         for world in self.shared.surroundings.everything:

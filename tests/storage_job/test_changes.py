@@ -61,7 +61,7 @@ def test_a_change_in_the_middle_fails_the_job(change: str, tmp_path: Path) -> No
         Packer(root, act_and_write, Tally()).pack()
 
     with pytest.raises(TryAgain, match="read"):
-        archive.store(target, meta, feed)
+        archive.store(target, meta, feed, Tally())
     os.close(root)
     assert not todo
     assert list((tmp_path / "store").rglob("home*")) == [], "nothing of it is kept"
@@ -81,8 +81,8 @@ def test_a_stage_that_dies_fails_the_job(tmp_path: Path) -> None:
                     unfinished.unlink()
             write(memoryview(os.urandom(1 << 18)))
 
-    with pytest.raises(FileNotFoundError):
-        archive.store(target, meta, feed)
+    with pytest.raises(TryAgain):
+        archive.store(target, meta, feed, Tally())
     assert list(folder.iterdir()) == []
 
 
@@ -101,14 +101,15 @@ class Forgetful:
     def chunks(self) -> Iterator[bytes]:
         raise NotImplementedError
 
-    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+    def write(self, chunks: Iterable[bytes | memoryview], moved: Callable[[int], None]) -> None:
         self.kept = sum(map(len, chunks))
+        moved(self.kept)
 
 
 def test_a_store_that_does_not_hold_what_was_sent_gets_no_meta() -> None:
     target, meta = Forgetful(), Forgetful()
     with pytest.raises(TryAgain, match="does not hold"):
-        archive.store(target, meta, lambda write: write(memoryview(b"x" * 5000)))
+        archive.store(target, meta, lambda write: write(memoryview(b"x" * 5000)), Tally())
     assert (target.kept > 0, meta.kept) == (True, 0)
 
 
@@ -139,7 +140,7 @@ class Breaking:
         if self.error:
             raise self.error
 
-    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+    def write(self, chunks: Iterable[bytes | memoryview], moved: Callable[[int], None]) -> None:
         raise NotImplementedError
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from codehub.storage_job import archive, s3
-from codehub.storage_job.protocol import Exit, StoreUnreachable, TryAgain, parse_request
+from codehub.storage_job.protocol import Exit, StoreUnreachable, Tally, TryAgain, parse_request
 from codehub.storage_job.stores import open_pair
 from tests.contract.s3 import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from tests.storage_job.homes import Picture, make_nasty_home, remove, snapshot
@@ -196,6 +197,42 @@ def test_the_server_dies_and_comes_back(
     assert snapshot(volume) == wanted
 
 
+def test_connections_that_break_in_a_restore_cost_a_range_each(
+    server: S3Server, home: Path, volume: Path, wanted: dict[bytes, Picture]
+) -> None:
+    """It does not begin again."""
+    archived = store_at(server.endpoint).request("archive", home)
+    run_here(archived)
+    marks = [SIZE // 8 * eighth for eighth in range(1, 8)]
+
+    def watch(wire: Wire, _: bytes) -> None:
+        if marks and wire.bytes_received >= marks[0]:
+            marks.pop(0)
+            raise OSError("cut")
+
+    request = restored_from(archived, volume)
+    with Wire(port_of(server), received=watch) as wire:
+        request["store"] = {**request["store"], "endpoint": wire.endpoint}
+        run_here(request)  # one try
+        assert marks == []
+    assert snapshot(volume) == wanted
+
+
+def test_a_slow_line_is_no_outage(server: S3Server, home: Path, volume: Path, wanted: dict[bytes, Picture]) -> None:
+    """What counts is that it gets further, not how long a range takes."""
+    archived = store_at(server.endpoint).request("archive", home)
+    run_here(archived)
+
+    def slowly(_wire: Wire, data: bytes) -> None:
+        time.sleep(len(data) / (4 * MIB))
+
+    request = restored_from(archived, volume)
+    with Wire(port_of(server), received=slowly) as wire:
+        request["store"] = {**request["store"], "endpoint": wire.endpoint, "timeout_seconds": 1, "retry_seconds": 1}
+        run_here(request)
+    assert snapshot(volume) == wanted
+
+
 def test_an_outage_is_an_outage(server: S3Server, home: Path, volume: Path) -> None:
     request = store_at(server.endpoint, retry_seconds=1).request("archive", home)
     with server.down():
@@ -222,6 +259,6 @@ def test_a_home_that_fails_leaves_nothing_behind(server: S3Server, home: Path) -
         raise TryAgain("changed")
 
     with pytest.raises(TryAgain, match="changed"):
-        archive.store(*open_pair(parse_request(encoded(request))), feed)
+        archive.store(*open_pair(parse_request(encoded(request))), feed, Tally())
     assert server.uploads() == []
     assert not counts(server, request)

@@ -110,7 +110,7 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
         await _pass_on(source, target, is_old=before.server_version < _KNOWS_TRANSACTION_TIMEOUT)
         await giving
         await ends[1]
-        after = replacing.script_after(manifest.namespace, manifest.counts, before)
+        after = replacing.script_after(manifest.namespace, manifest.counts, before, manifest.moment)
         await _tell(target, f"{after}\nCOMMIT;\n".encode())
         is_told = True
     except (BrokenPipeError, ConnectionResetError):

@@ -6,14 +6,14 @@ asked nothing is called missing.
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from codehub.backup.file import ArchiveNeeded
 from codehub.drivers.base import Archives
 from codehub.errors import DriverError
-from codehub.model.gc import FoundArchive, KnownWorkspace
-from codehub.model.names import archive_owner
+from codehub.model.gc import FoundArchive, KnownWorkspace, Memory
+from codehub.model.names import archive_key, archive_owner
 from codehub.model.observation import ArchiveSeen
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 
@@ -32,7 +32,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Newer:
-    """A complete archive that was made after the row's own, or after the backup."""
+    """A complete archive that the database lost, or one of a workspace that it does not know."""
 
     key: ArchiveKey
     modified_at: datetime
@@ -40,10 +40,18 @@ class Newer:
 
 
 @dataclass(frozen=True, slots=True)
+class Better:
+    """Archives that are better than the one a row names, the newest first."""
+
+    old: ArchiveKey | None
+    archives: Sequence[FoundArchive]
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     missing: Sequence[Missing]
     newer: Sequence[Newer]
-    adoptable: Mapping[WorkspaceId, tuple[ArchiveKey | None, ArchiveKey]]  # what its row says, and the newest there is
+    adoptable: Mapping[WorkspaceId, Better]  # rows in the trash too, but for purged ones
     trouble: str = ""  # why the store could not be asked; everything else is empty then
 
 
@@ -75,52 +83,64 @@ async def needs(known: Iterable[KnownWorkspace], archives: Archives) -> tuple[li
     return [ArchiveNeeded(str(identity), key, await _is_there(key, there, archives)) for identity, key in wanted], ""
 
 
-async def compare(known: Sequence[KnownWorkspace], archives: Archives, since: datetime) -> Standing:
-    """What a database of that moment lacks in the store, and what the store has beyond it."""
+async def compare(known: Sequence[KnownWorkspace], archives: Archives, since: datetime, memory: Memory) -> Standing:
+    """What a database of that moment lacks in the store, and what the store has beyond it.
+
+    An archive that was complete before that moment is beyond it, too, if the operation that made it had not ended: it
+    may have been committed, and its volume removed, since. The restored database does not remember it
+    (db/replacing.py).
+    """
     try:
         found = [archive for archive in await listed(archives) if archive.complete]
     except (DriverError, TimeoutError) as error:
         return Standing((), (), {}, str(error) or "It did not answer in time.")
     there = {archive.key for archive in found}
-    newest = _newest(found)
+    by_owner = _by_owner(found)
     missing = [
-        Missing(identity, key, _key_of(newest.get(str(identity))))
+        Missing(identity, key, _newest(by_owner.get(str(identity), ())))
         for identity, key in needed(known)
         if await _is_there(key, there, archives) is False
     ]
-    living = {str(row.id): row for row in known if row.deleted_at is None}
     ids = {str(row.id) for row in known}
+    ended = {archive_key(row.id, row.op_id) for row in known if row.op_id is not None}  # what had not, has another now
+    memory = replace(memory, keys={*memory.keys, *ended})
     referred = {key for _, key in needed(known)}
     newer = [
         Newer(ArchiveKey(archive.key), archive.modified_at, owner in ids)
         for archive in found
         if (owner := archive_owner(archive.key)) is not None and archive.key not in referred
-        if owner not in ids or archive.modified_at > since
+        if owner not in ids or _is_lost(archive, since, memory)
     ]
     modified = {archive.key: archive.modified_at for archive in found}
     gone = {one.key for one in missing}
-    adoptable = {
-        row.id: (row.archive_key, ArchiveKey(last.key))
-        for identity, row in living.items()
-        if (last := newest.get(identity)) is not None and _is_better(last, row.archive_key, modified, gone, since)
-    }
+    adoptable = {}
+    for row in known:
+        of_row = by_owner.get(str(row.id), ())
+        lost = [archive for archive in of_row if row.archive_key in gone or _is_lost(archive, since, memory)]
+        if row.purged_at is None and (better := _better(row, lost, modified, gone)):
+            adoptable[row.id] = Better(row.archive_key, better)
     return Standing(missing, sorted(newer, key=lambda one: one.key), adoptable)
 
 
-def _is_better(
-    last: FoundArchive,
-    own: ArchiveKey | None,
+def _is_lost(archive: FoundArchive, since: datetime, memory: Memory) -> bool:
+    """Whether the database lost whatever became of this archive."""
+    remembered = archive.key in memory.keys or archive.modified_at < memory.since
+    return archive.modified_at > since or not remembered
+
+
+def _better(
+    row: KnownWorkspace,
+    archives: Iterable[FoundArchive],
     modified: Mapping[str, datetime],
     gone: Collection[ArchiveKey],
-    since: datetime,
-) -> bool:
-    """Whether the newest archive of a workspace should take the place of the one that its row names."""
-    if own is None:
-        return last.modified_at > since  # its first one, made since
-    if own in gone:
-        return True
-    # One that was not listed, and yet is not known to be gone, stays: what was listed may be older.
-    return own in modified and last.modified_at > max(modified[own], since)
+) -> list[FoundArchive]:
+    """Those that should take the place of the one that the row names, the newest first."""
+    own = row.archive_key
+    if own is not None and own not in modified and own not in gone:
+        return []  # not listed, and yet not known to be gone: what was listed may be older
+    own_at = modified.get(own) if own is not None else None  # None: its first one, or a lost one
+    newer = [archive for archive in archives if archive.key != own and (own_at is None or archive.modified_at > own_at)]
+    return sorted(newer, key=lambda archive: archive.modified_at, reverse=True)
 
 
 async def _is_there(key: ArchiveKey, there: set[str], archives: Archives) -> bool | None:
@@ -132,14 +152,14 @@ async def _is_there(key: ArchiveKey, there: set[str], archives: Archives) -> boo
     return True if seen is ArchiveSeen.LISTED else None
 
 
-def _newest(found: Iterable[FoundArchive]) -> Mapping[str, FoundArchive]:
-    newest: dict[str, FoundArchive] = {}
+def _by_owner(found: Iterable[FoundArchive]) -> Mapping[str, list[FoundArchive]]:
+    owners: dict[str, list[FoundArchive]] = {}
     for archive in found:
-        owner = archive_owner(archive.key)
-        if owner is not None and (owner not in newest or archive.modified_at > newest[owner].modified_at):
-            newest[owner] = archive
-    return newest
+        if (owner := archive_owner(archive.key)) is not None:
+            owners.setdefault(owner, []).append(archive)
+    return owners
 
 
-def _key_of(archive: FoundArchive | None) -> ArchiveKey | None:
-    return None if archive is None else ArchiveKey(archive.key)
+def _newest(found: Iterable[FoundArchive]) -> ArchiveKey | None:
+    newest = max(found, key=lambda archive: archive.modified_at, default=None)
+    return None if newest is None else ArchiveKey(newest.key)

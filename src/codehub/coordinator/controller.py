@@ -12,32 +12,41 @@ The process may die between any two lines: the next tick, of whichever leader, s
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
 
 from codehub.coordinator import perform, store
-from codehub.coordinator.deadlines import Deadlines
-from codehub.coordinator.errands import DONE, SKIPPED, Errands, Failed, Looked, Result
+from codehub.coordinator.archive_losses import ArchiveLosses
+from codehub.coordinator.breakages import Breakages, LookBroke
+from codehub.coordinator.deadlines import LONGEST_CALL_SECONDS, Deadlines
+from codehub.coordinator.errands import DONE, SKIPPED, Broke, Errands, Failed, Looked, Result
 from codehub.coordinator.history import entry_of
 from codehub.coordinator.looking import Lookout
+from codehub.coordinator.moves import Move, asked_at
 from codehub.coordinator.pace import Pace, Pacer, Sweep
 from codehub.coordinator.ports import Asked, Leadership, Reading, Records
 from codehub.coordinator.repeats import Repeats
-from codehub.coordinator.seeing import Eyes, Sight
+from codehub.coordinator.seeing import NOTHING_SEEN, Eyes
 from codehub.coordinator.store import StoreWatch
 from codehub.coordinator.traces import Calls
+from codehub.coordinator.turns import Turns, starts_job
+from codehub.db.losses import Word
 from codehub.db.statuses import StatusChange
 from codehub.drivers.base import Archives, Backend, Resources
-from codehub.errors import ActionFailed
-from codehub.model.actions import DESTRUCTIVE, Action
-from codehub.model.failure import Rules, after_failure
-from codehub.model.needs import Need
-from codehub.model.observation import ArchiveSeen, JobSeen
+from codehub.errors import ActionFailed, DriverError
+from codehub.model.actions import DESTRUCTIVE, Action, MarkWhole
+from codehub.model.breakage import given_up
+from codehub.model.clocks import JUMP_SECONDS, ClockWatch
+from codehub.model.failure import Rules, after_failure, is_waiting
+from codehub.model.job_queue import JobLimits
+from codehub.model.needs import NOTHING, Need
+from codehub.model.observation import JobSeen, JobState
+from codehub.model.suspicion import ARCHIVES, Place
 from codehub.model.tick import decide
 from codehub.model.wishes import is_ready_to_delete
-from codehub.model.workspace import InstanceBackend, Operation, OpId, Status, Workspace, WorkspaceId
+from codehub.model.workspace import ErrorReason, InstanceBackend, Operation, OpId, Workspace, WorkspaceId
 
 log = structlog.get_logger(__name__)
 
@@ -47,35 +56,7 @@ _NAMED = 20  # of what belongs to no workspace, in one line of the log
 _ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
 _WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
 _TRASH_LOOK_SECONDS = 3600.0  # … of a workspace in the trash: GC says when it has removed one
-_LONGEST_CALL_SECONDS = 1800.0  # drivers have time limits of their own; this is for one that forgot
-_STORE_LANES = {("store", store.LOOK): 16, ("store", store.VERIFY): 64}  # few of the last read at once
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """What was decided about one row."""
-
-    row: Workspace
-    sight: Sight
-    status: Status
-    action: Action | None
-    why: str
-
-    @property
-    def is_change(self) -> bool:
-        return self.status != self.row.status
-
-    @property
-    def got_further(self) -> bool:
-        """Whether the same look may carry it on: another operation, phase or home, and nothing to wait for."""
-        was, now = self.row.status, self.status
-        moved = (was.operation, was.op_id, was.phase, was.home_ctx) != (
-            now.operation,
-            now.op_id,
-            now.phase,
-            now.home_ctx,
-        )
-        return moved and self.action is None and now.error_count <= was.error_count
+_NO_LIMITS = JobLimits(in_all=1_000_000, per_node=1_000_000)
 
 
 class Controller:
@@ -92,25 +73,29 @@ class Controller:
         resources: Resources,
         pace: Pace,
         new_op_id: Callable[[], OpId],
+        job_limits: JobLimits = _NO_LIMITS,
         on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None,
         on_recorded: Callable[[Sequence[StatusChange], datetime], None] = lambda _changes, _now: None,
     ) -> None:
         self.on_wake: Callable[[], None] = lambda: None
-        self._on_recorded = on_recorded
+        self._on_recorded, self._on_progress = on_recorded, on_progress
         self._calls = Calls()
         self.unknown: frozenset[WorkspaceId] = frozenset()  # what belongs to no workspace we know: reported, left alone
         self._records, self._archives, self._backends = records, archives, backends
         self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
         self._lookout = Lookout(backends, on_late=self._wake)
-        self._errands = Errands(self._wake, _lanes_of(backends))
-        self._store = StoreWatch(archives)
+        self._errands = Errands(self._wake, perform.lanes_of(backends) | store.LANES)
+        self._store = StoreWatch(archives, ArchiveLosses(archives, records.archived))
         self._deadlines = Deadlines()
         self._repeats = Repeats()
+        self._turns = Turns(job_limits, _silence(rules), {name: one.node for name, one in backends.items()})
+        self._breakages = Breakages()
         self._eyes = Eyes(self._store, self._deadlines, on_progress=on_progress)
         self._pacer, self._sweep = Pacer(pace), Sweep(pace)
         self._to_read: set[WorkspaceId] = set()  # something about them changed, and no tick has dealt with it yet
         self._archive_suspects: set[WorkspaceId] = set()
         self._wished_looks: dict[WorkspaceId, float] = {}
+        self._clock_watch = ClockWatch(JUMP_SECONDS)
         self._clock: tuple[datetime, float] | None = None  # the database's time, and the loop's when it was read
 
     @asynccontextmanager
@@ -131,12 +116,28 @@ class Controller:
                 "Many homes are missing at once; this is taken for an outage until they are back, or until an "
                 f"administrator says that they are lost: codehub accept-losses {name}"
             )
-        return {**out, "archive store": "It does not answer."} if self._store.is_out else out
+        store_outage = self._store.outage
+        return {**out, "archive store": store_outage} if store_outage is not None else out
 
     @property
     def errands(self) -> int:
         """How many calls are under way or wait for their turn."""
         return len(self._errands.busy())
+
+    @property
+    def jobs_running(self) -> int:
+        """Storage jobs that get further, whoever started them."""
+        return self._turns.running
+
+    @property
+    def jobs_waiting(self) -> int:
+        """Storage jobs whose turn has not come."""
+        return self._turns.waiting
+
+    @property
+    def broken(self) -> int:
+        """How many looks and decisions have broken so far."""
+        return self._breakages.total
 
     @property
     def is_catching_up(self) -> bool:
@@ -173,11 +174,14 @@ class Controller:
         """Move every workspace that needs it one step. True: there is more to do at once."""
         await self._look()
         operating, more = False, False
+        met = set(self._errands.busy())
         async for reading in self._readings():
             rows = {row.id: row for part in (reading.swept, reading.named, reading.needing) for row in part}
             more |= await self._settle(list(rows.values()), reading.now)
             operating |= any(row.status.operation is not Operation.NONE for row in rows.values())
             self._to_read.difference_update(rows)
+            met.update(row.id for row in rows.values() if row.instance_backend in self._eyes.listings)
+        self._turns.keep(met)  # nobody waits for a place on a backend that is out, nor holds one
         self._pacer.is_operating = operating or self._sweep.is_first_pass or bool(self._errands.busy())
         return more
 
@@ -188,7 +192,9 @@ class Controller:
         eyes.asked.clear()
         eyes.listings = await self._lookout.look(self._errands.busy())
         # A new leader asks too: whoever is back since an earlier one noted the word is no longer meant by it.
-        if eyes.mass_losses or eyes.accepted_losses or self._sweep.is_first_pass:
+        losses = self._store.losses
+        doubt = eyes.mass_losses or eyes.accepted_losses or losses.is_mass or losses.word is not None
+        if doubt or self._sweep.is_first_pass:
             await self._hear_of_losses()
         for name, listing in eyes.listings.items():
             self._to_read |= self._lookout.changed(name, listing)
@@ -202,14 +208,18 @@ class Controller:
     async def _hear_of_losses(self) -> None:
         """An administrator's word; whom it is about is noted, so that another leader knows it too."""
         words = await self._records.accepted_losses()
-        self._to_read |= self._eyes.accept_losses(words)
-        for backend, word in self._eyes.accepted_losses.items():
-            if word.missing != words[backend].missing:
-                await self._records.note_losses(self._leadership.epoch, backend, word)
+        self._store.losses.accept(words.get(ARCHIVES))
+        ours = {place: word for place, word in words.items() if isinstance(place, InstanceBackend)}
+        self._to_read |= self._eyes.accept_losses(ours)
+        known: list[tuple[Place, Word | None]] = [*self._eyes.accepted_losses.items()]
+        for place, word in [*known, (ARCHIVES, self._store.losses.word)]:
+            if word is not None and word.missing != words[place].missing:
+                await self._records.note_losses(self._leadership.epoch, place, word)
 
     async def _probe_store(self) -> Result:
-        await self._store.probe()
-        if not self._store.is_out:
+        was_out = self._store.is_out
+        self.suspect_archives(await self._store.probe())
+        if was_out and not self._store.is_out:
             self._deadlines.store_back_at = self._now()
         return DONE
 
@@ -221,7 +231,7 @@ class Controller:
         asked = Asked(limit=PAGE, but=busy, sweep_limit=size, sweep_after=self._sweep.after, ids=ids[:PAGE])
         while True:
             reading = await self._records.read(asked)
-            self._clock = (reading.now, asyncio.get_running_loop().time())
+            self._note_time(reading.now)
             self._deadlines.began_at = self._deadlines.began_at or reading.now
             self._sweep.stepped(reading.swept, asked.sweep_limit)
             self._report_unknown(asked.ids, reading)
@@ -250,6 +260,14 @@ class Controller:
             )
         self.unknown = unknown
 
+    def _note_time(self, now: datetime) -> None:
+        theirs, ours = now.timestamp(), asyncio.get_running_loop().time()
+        if jump := self._clock_watch.jump(theirs, ours):
+            log.warning("the database's clock jumped; time limits begin anew", seconds=round(jump))
+            self._deadlines.restart(now)
+        self._clock_watch.note(theirs, ours)
+        self._clock = (now, ours)
+
     def _now(self) -> datetime:
         """The database's clock, as far as we can tell between two readings."""
         assert self._clock is not None
@@ -260,33 +278,80 @@ class Controller:
 
     async def _settle(self, rows: Sequence[Workspace], now: datetime) -> bool:
         """Decide, record and act, again for those that one look carries further."""
+        more = False
         for _ in range(_ROUNDS):
             moves = []
             for number, row in enumerate(rows):
                 if number % _BREATH == _BREATH - 1:
                     await asyncio.sleep(0)  # whatever else is due in this process
-                if not self._errands.is_busy(row.id) and not self._eyes.is_stale(row):
-                    moves.append(self._move(row, now))
+                if self._errands.is_busy(row.id) or self._eyes.is_stale(row) or self._breakages.is_resting(row.id):
+                    continue
+                if (move := self._moved(row, now)) is not None:
+                    moves.append(move)
             written = await self._record([move for move in moves if move.is_change], now)
             done = [move for move in moves if not move.is_change or move.row.id in written]
-            self._act(done)
+            more |= self._act(done)
             if await self._finish_deletions(done):
                 return True
             rows = [replace(move.row, status=move.status) for move in done if move.is_change and move.got_further]
             if not rows:
-                return False
+                return more
         return True
 
-    def _move(self, row: Workspace, now: datetime) -> _Move:
+    def _moved(self, row: Workspace, now: datetime) -> Move | None:
+        """Whatever breaks harms this workspace only, which is left to a person after so many times."""
+        try:
+            move = self._move(row, now)
+        except Exception as error:  # noqa: BLE001 - a bug, or a row that nobody expected
+            return self._broke(row, error, now)
+        if not move.sight.need.is_waited_for:
+            self._breakages.mended(row.id)
+        return move
+
+    def _broke(self, row: Workspace, error: Exception, now: datetime) -> Move | None:
+        self._turns.leave(row.id)
+        times, cause = self._breakages.note(row, error)
+        if times < self._rules.max_retry:
+            return None
+        listing = self._eyes.listings.get(row.instance_backend)
+        jobs = None if listing is None else listing.jobs_of(row.id)
+        decision = given_up(row, jobs, cause, now)
+        return Move(row, NOTHING_SEEN, decision.status, decision.action, decision.why)
+
+    def _move(self, row: Workspace, now: datetime) -> Move:
+        if self._turns.is_in(row):
+            self._deadlines.progressed(row.id, row.status.op_id, now)
         sight = self._eyes.sight(row, now, archive_suspect=row.id in self._archive_suspects)
+        if self._turns.is_held(row):  # the store is asked when its turn has come
+            sight = replace(sight, need=NOTHING, whole_need=NOTHING)
         result = self._taken(row)
+        if isinstance(result, Broke):
+            raise LookBroke(result.cause)
         if isinstance(result, Failed) and result.op_id == row.status.op_id:
+            self._turns.leave(row.id)
             status = after_failure(row, result.fault, now)
-            return _Move(row, replace(sight, need=Need(), volume_suspect=False), status, None, result.fault.message)
+            if (
+                row.status.operation is Operation.CREATE_EMPTY_ARCHIVE
+                and status.error_reason is ErrorReason.UNREACHABLE
+            ):
+                self._store.refused(row.id, result.fault.message)
+            return Move(row, replace(sight, need=Need(), volume_suspect=False), status, None, result.fault.message)
         if sight.need.is_waited_for:
-            return _Move(row, sight, row.status, None, "its archive is being looked at")
+            return Move(row, sight, row.status, None, "its archive is being looked at")
         decision = decide(row, sight.seen, now=now, fresh_op_id=self._new_op_id(), rules=self._rules)
-        return _Move(row, sight, decision.status, decision.action, decision.why)
+        return self._queued(Move(row, sight, decision.status, decision.action, decision.why), now)
+
+    def _queued(self, move: Move, now: datetime) -> Move:
+        """In the queue is who wants a job, and nothing before it; who is held there wants it until a look says no."""
+        row, is_held = move.row, self._turns.is_held(move.row)
+        if starts_job(move.action):
+            return replace(move, action=None, why=self._turns.why(row.id)) if is_held else move
+        same = (move.status.operation, move.status.op_id) == (row.status.operation, row.status.op_id)
+        is_idle = move.action is None and not is_waiting(move.status, now)
+        if is_held and same and is_idle and move.sight.seen.job(row.status.op_id) is None:
+            return replace(move, why=self._turns.why(row.id))
+        self._turns.leave(row.id)
+        return move
 
     def _taken(self, row: Workspace) -> Result | None:
         """A result serves one decision: the next one looks anew. One that came after the look is left to the next."""
@@ -300,7 +365,7 @@ class Controller:
 
     # -- record -----------------------------------------------------------------------------------------------------
 
-    async def _record(self, moves: Sequence[_Move], now: datetime) -> set[WorkspaceId]:
+    async def _record(self, moves: Sequence[Move], now: datetime) -> set[WorkspaceId]:
         if not moves:
             return set()
         changes = [StatusChange(move.row, move.status) for move in moves]
@@ -312,25 +377,41 @@ class Controller:
         self._on_recorded([change for change in changes if change.was.id in written], now)
         return written
 
-    async def _finish_deletions(self, moves: Sequence[_Move]) -> bool:
+    async def _finish_deletions(self, moves: Sequence[Move]) -> bool:
         """Those that stepped down for their deletion have arrived: the service layer marks them deleted."""
         arrived = [m.row.id for m in moves if is_ready_to_delete(replace(m.row, status=m.status)) and m.action is None]
         return bool(arrived) and await self._records.finish_deletions(arrived) > 0
 
     # -- act --------------------------------------------------------------------------------------------------------
 
-    def _act(self, moves: Sequence[_Move]) -> None:
-        """Who asked first has the first turn: lanes are narrow, and a hundred may have asked since the last tick."""
-        for move in sorted(moves, key=_asked_at):
+    def _act(self, moves: Sequence[Move]) -> bool:
+        """Who asked first has the first turn: lanes are narrow, and a hundred may have asked since the last tick.
+
+        True: the turn of one has come whose job the next tick can start.
+        """
+        for move in moves:
+            if move.action is not None and starts_job(move.action):
+                self._turns.enter(move.row, move.status, move.action)
+        called = self._turns.call(self._lookout.jobs(), self._is_listed)
+        for move in sorted(moves, key=asked_at):
             backend = self._backends.get(move.row.instance_backend)
             if backend is None:
                 continue
             if move.action is None:
                 self._look_closer(move, backend)
+            elif starts_job(move.action) and not self._turns.is_called(move.row.id):
+                continue
             elif self._repeats.may_ask(move.row.id, move.action):
                 self._start_action(move, move.action, backend)
+        return any(self._turns.is_called(each) for each in called)
 
-    def _look_closer(self, move: _Move, backend: Backend) -> None:
+    def _is_listed(self, workspace_id: WorkspaceId, backend: InstanceBackend) -> bool:
+        """Whether what was asked for shows in this tick's listing, if it was done; or there is none to wait for."""
+        listing = self._eyes.listings.get(backend)
+        in_flight = self._errands.is_busy(workspace_id) or workspace_id in self._eyes.asked
+        return not in_flight and (listing is None or workspace_id not in listing.busy)
+
+    def _look_closer(self, move: Move, backend: Backend) -> None:
         """Look at what this sight lacked; at an archive that nothing waits for only now and then."""
         sight = move.sight
         wished = not move.got_further and self._may_wish(move)
@@ -343,32 +424,50 @@ class Controller:
         asks_store = (sight.whole_need.waits or wished) and not self._store.is_out
         need = sight.whole_need if asks_store else Need()
         if self._repeats.may_ask(move.row.id, (move.status.op_id, need, sight.whole_suspect)):
-            self._start_look(move.row, backend, need, volume=sight.whole_suspect)
+            job = sight.seen.job(move.status.op_id)
+            self._start_look(move.row, backend, need, job, volume=sight.whole_suspect)
 
-    def _start_action(self, move: _Move, action: Action, backend: Backend) -> None:
-        row, op_id = move.row, move.status.op_id
+    def _start_action(self, move: Move, action: Action, backend: Backend) -> None:
+        row, op_id = replace(move.row, status=move.status), move.status.op_id
 
         async def errand() -> Result:
             self._deadlines.first_attempt(row.id, op_id, self._now())
             if isinstance(action, DESTRUCTIVE) and not self._leadership.is_fresh():
                 return SKIPPED  # the next tick decides again, if there is one
+            seconds = self._deadlines.call_seconds(row, action, self._now(), self._rules)
             try:
-                async with asyncio.timeout(_LONGEST_CALL_SECONDS):
+                async with asyncio.timeout(seconds or LONGEST_CALL_SECONDS):
                     with self._calls.around(row, op_id, action):
                         await perform.perform(row.id, action, backend, self._archives, self._resources)
             except TimeoutError:
-                raise ActionFailed(f"{type(action).__name__} did not return.") from None
-            return DONE
+                if seconds is None or row.wish.deleted_at is not None:
+                    raise ActionFailed(f"{type(action).__name__} did not return in time.") from None
+                log.warning("a driver call took as long as its operation may", action=type(action).__name__)
+            except DriverError as error:
+                if not (isinstance(action, MarkWhole) and row.status.operation is Operation.NONE):
+                    raise
+                log.warning("a home could not be marked as whole", workspace_id=str(row.id), cause=str(error))
+                return SKIPPED  # nothing waits for it: no pause keeps anybody from starting or stopping
+            return DONE  # the next tick looks at what came of it, and judges
 
+        if starts_job(action):
+            self._turns.started(row)
         self._eyes.asked.add(row.id)
         self._errands.start(row.id, op_id, (row.instance_backend, perform.lane_of(action)), errand)
 
-    def _start_look(self, row: Workspace, backend: Backend, need: Need, *, volume: bool) -> None:
+    def _start_look(self, row: Workspace, backend: Backend, need: Need, job: JobSeen | None, *, volume: bool) -> None:
+        op_id = row.status.op_id
+
+        def moved(read: int) -> None:
+            """Reading an archive back may take long: it counts as the operation's progress, and is shown."""
+            self._deadlines.progressed(row.id, op_id, self._now())
+            if op_id is not None:
+                told = job or JobSeen(op_id, JobState.SUCCEEDED)
+                self._on_progress(row, replace(told, bytes_done=read), self._now())
+
         async def errand() -> Result:
-            self._deadlines.first_attempt(row.id, row.status.op_id, self._now())
-            archives = await self._store.ask(row, need)
-            if ArchiveSeen.VERIFIED in archives.values():
-                self._deadlines.progressed(row.id, row.status.op_id, self._now())  # reading it back may take long
+            self._deadlines.first_attempt(row.id, op_id, self._now())
+            archives = await self._store.ask(row, need, moved)
             seen = await backend.volumes.look(row.id) if volume else None
             return Looked(archives, seen, wakes=volume or need.waits)
 
@@ -376,7 +475,7 @@ class Controller:
         self._eyes.asked.add(row.id)
         self._errands.start(row.id, None, where, errand)
 
-    def _may_wish(self, move: _Move) -> bool:
+    def _may_wish(self, move: Move) -> bool:
         """Whether it is time for a look at an archive that nothing waits for."""
         row, now = move.row, asyncio.get_running_loop().time()
         if move.sight.need.is_none:
@@ -390,13 +489,6 @@ class Controller:
         return True
 
 
-def _asked_at(move: _Move) -> float:
-    """When a start was asked for (asking counts as a visit); of anything else, when somebody was there last."""
-    at = move.row.wish.last_access_at
-    return at.timestamp() if at is not None else 0.0
-
-
-def _lanes_of(backends: Mapping[InstanceBackend, Backend]) -> dict[tuple[str, str], int]:
-    """How many errands may be under way: of each backend as many as it bears."""
-    lanes = {(str(name), lane): one.at_once for name, one in backends.items() for lane in (perform.START, perform.ACT)}
-    return {**_STORE_LANES, **lanes}
+def _silence(rules: Rules) -> float:
+    """Longer than any operation may take that has a job: as a rule it is that limit which ends one that hangs."""
+    return 2 * max(rules.time_limits[each] for each in (Operation.ARCHIVING, Operation.RESTORING)).total_seconds()

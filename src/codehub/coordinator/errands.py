@@ -6,6 +6,7 @@ so that a hundred slow starts delay neither removals nor another backend.
 """
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, WorkspaceId
 from codehub.together import ended
 
 log = structlog.get_logger(__name__)
+
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Broke:
+    """A look that ended in a way that no driver may end it: a bug, of which the log has the details."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class Looked:
     """Everything that one workspace lacked, looked at in one go, so that one decision has all of it."""
 
@@ -49,7 +59,7 @@ class Looked:
     wakes: bool = True  # False: nothing waits for it, the next tick will do
 
 
-Result = Done | Skipped | Failed | Looked
+Result = Done | Skipped | Failed | Broke | Looked
 DONE = Done()
 SKIPPED = Skipped()
 
@@ -117,13 +127,28 @@ class Errands:
         except DriverError as error:
             log.warning("a driver call failed", workspace_id=str(workspace_id), op_id=str(op_id), cause=str(error))
             result = Failed(op_id, Fault(ErrorReason(error.reason), str(error)))
-        except Exception:
-            log.exception("a driver call broke", workspace_id=str(workspace_id), op_id=str(op_id))
-            result = Failed(
-                op_id, Fault(ErrorReason.ACTION_FAILED, "Something went wrong here; the log has the details.")
-            )
+        except Exception as error:
+            if _is_shortage(error):
+                log.exception("this process is short of something", workspace_id=str(workspace_id))
+                cause = "The machine has no threads, files or memory left for the coordinator."
+                result = Failed(op_id, Fault(ErrorReason.UNREACHABLE, cause))
+            else:
+                result = self._broke(workspace_id, op_id, error)
         finally:
             self._under_way.pop(workspace_id, None)
         self._results[workspace_id] = result
         if result is not SKIPPED and (not isinstance(result, Looked) or result.wakes):
             self._on_end()
+
+    def _broke(self, workspace_id: WorkspaceId, op_id: OpId | None, error: Exception) -> Result:
+        log.error("a driver call broke", workspace_id=str(workspace_id), op_id=str(op_id), exc_info=error)
+        # The kind alone: what else such an error says may hold anything, credentials included.
+        cause = f"Something went wrong here ({type(error).__name__}); the log has the details."
+        return Broke(cause) if op_id is None else Failed(op_id, Fault(ErrorReason.ACTION_FAILED, cause))
+
+
+def _is_shortage(error: Exception) -> bool:
+    """Of what every call of this process needs: an outage, whoever met it."""
+    if isinstance(error, OSError):
+        return error.errno in _SHORTAGES
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error))

@@ -12,6 +12,7 @@ from uuid import UUID
 import structlog
 
 from codehub.coordinator.collect import Collector, GcReport
+from codehub.coordinator.orphans import Orphans
 from codehub.db.gc_runs import GcRequest
 from codehub.errors import CodeHubError
 
@@ -42,8 +43,9 @@ class GcLedger(Protocol):
 class GcRequests:
     """Between the collector and whoever wants to know."""
 
-    def __init__(self, collector: Collector, ledger: GcLedger) -> None:
+    def __init__(self, collector: Collector, orphans: Orphans, ledger: GcLedger) -> None:
         self._collector = collector
+        self._orphans = orphans
         self._ledger = ledger
 
     async def cycle(self) -> None:
@@ -69,6 +71,8 @@ class GcRequests:
         if await self._ledger.now() - request.requested_at > STALE:
             return {"error": "No coordinator took it up within an hour, so it was not done. Ask again."}
         try:
+            if request.orphans:
+                return await self._orphans.collect(dry_run=request.dry_run, override=request.override)
             return summary(
                 await self._collector.collect(
                     dry_run=request.dry_run, override=request.override, unknown_too=request.unknown_too
@@ -80,7 +84,12 @@ class GcRequests:
 
 def summary(report: GcReport) -> dict[str, Any]:
     """A report as it is kept: all counts, and the first of each list."""
-    lists = {"due": report.due, "foreign": report.foreign, "missing": report.missing}
+    lists = {
+        "due": report.due,
+        "foreign": report.foreign,
+        "unremembered": report.unremembered,
+        "missing": report.missing,
+    }
     return {
         "at": report.at.isoformat(),
         "found": report.found,

@@ -107,6 +107,10 @@ class Lookout:
         """Whose containers or volumes there are; of a backend that is out, those that there were."""
         return {i for listing in self._trusted.values() for i in (*listing.volumes, *listing.instances)}
 
+    def jobs(self) -> Mapping[InstanceBackend, Mapping[WorkspaceId, Sequence[JobSeen]]]:
+        """Of each backend; of one that is out, those that there were."""
+        return {name: listing.jobs for name, listing in self._trusted.items()}
+
     async def close(self) -> None:
         for task in self._looks.values():
             task.cancel()

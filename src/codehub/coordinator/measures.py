@@ -84,9 +84,13 @@ class Standing:
     is_catching_up: bool
     outages: Collection[str]
     unknown: int
+    lost_commits: int
     listener: ListenerStatus
     gc: GcReport | None
     census: Census | None = None
+    jobs_running: int = 0
+    jobs_waiting: int = 0
+    broken: int = 0  # looks and decisions
 
 
 class StandingCollector(Collector):
@@ -110,6 +114,15 @@ class StandingCollector(Collector):
             "codehub_errands", "Driver calls that are under way or wait for their turn.", standing.errands
         )
         yield GaugeMetricFamily(
+            "codehub_storage_jobs_running", "Storage jobs that run and get further.", standing.jobs_running
+        )
+        yield GaugeMetricFamily(
+            "codehub_storage_jobs_waiting", "Storage jobs that wait in the queue.", standing.jobs_waiting
+        )
+        yield CounterMetricFamily(
+            "codehub_decisions_broken", "Looks and decisions about one workspace that broke.", standing.broken
+        )
+        yield GaugeMetricFamily(
             "codehub_catching_up", "1 until this leader has looked at every workspace once.", standing.is_catching_up
         )
         outages = GaugeMetricFamily("codehub_outage", "1 for what cannot be reached at the moment.", labels=["of"])
@@ -118,6 +131,11 @@ class StandingCollector(Collector):
         yield outages
         yield GaugeMetricFamily(
             "codehub_unknown_resources", "Containers and volumes that belong to no workspace.", standing.unknown
+        )
+        yield GaugeMetricFamily(
+            "codehub_lost_commits",
+            "Commits that the database has lost, until a restore settles it.",
+            standing.lost_commits,
         )
         if standing.census is not None:
             yield from _of_census(standing.census)
@@ -165,5 +183,8 @@ def _of_gc(report: GcReport) -> Iterator[Metric]:
     yield GaugeMetricFamily("codehub_gc_archives", "Archives in the store at that time.", report.found)
     yield GaugeMetricFamily("codehub_archive_bytes", "Bytes of archives in the store at that time.", report.bytes)
     yield GaugeMetricFamily("codehub_gc_orphans", "… that nobody needs.", report.orphans)
+    yield GaugeMetricFamily(
+        "codehub_gc_unremembered", "… of a future that the database lost, kept.", len(report.unremembered)
+    )
     yield GaugeMetricFamily("codehub_gc_missing", "Workspaces whose archive was not in the store.", len(report.missing))
     yield GaugeMetricFamily("codehub_gc_stopped", "1 if GC stopped to protect archives.", report.stopped is not None)

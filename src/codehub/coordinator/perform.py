@@ -1,11 +1,18 @@
 """From an action to the one driver call that it means. Nothing is decided here."""
 
+from collections.abc import Mapping
+
 from codehub.drivers.base import Archives, Backend, InstanceSpec, Resources
 from codehub.model import actions as a
 from codehub.model.names import archive_key
-from codehub.model.workspace import WorkspaceId
+from codehub.model.workspace import InstanceBackend, WorkspaceId
 
 START, ACT = "start", "act"  # lanes: what may take minutes, and what should not wait for it
+
+
+def lanes_of(backends: Mapping[InstanceBackend, Backend]) -> dict[tuple[str, str], int]:
+    """How many errands may be under way: of each backend as many as it bears."""
+    return {(str(name), lane): one.at_once for name, one in backends.items() for lane in (START, ACT)}
 
 
 def lane_of(action: a.Action) -> str:
@@ -26,6 +33,8 @@ async def perform(
             await backend.volumes.create(workspace_id, incarnation)
         case a.DeleteVolume(volume):
             await backend.volumes.delete(workspace_id, volume)
+        case a.MarkWhole(volume):
+            await backend.volumes.mark_whole(workspace_id, volume)
         case a.StartArchiveJob(op_id, volume):
             await backend.jobs.archive(workspace_id, op_id, volume)
         case a.StartRestoreJob(op_id, key, volume):

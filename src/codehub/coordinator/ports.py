@@ -7,14 +7,17 @@ then, or may have: whoever called looks again.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from codehub.db.losses import Word
 from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.model.gc import KnownWorkspace
+from codehub.model.suspicion import Place
 from codehub.model.ttl import Transition
-from codehub.model.workspace import InstanceBackend, Workspace, WorkspaceId
+from codehub.model.workspace import ArchiveKey, InstanceBackend, Workspace, WorkspaceId
+from codehub.signals.activity import Visit
+from codehub.signals.usage import Measurement
 
 
 class Leadership(Protocol):
@@ -69,11 +72,15 @@ class Records(Protocol):
         """
         ...
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
-        """Where an administrator said lately of a backend that the homes which it lacks are lost."""
+    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+        """Workspaces whose home is in the store alone, and where in it; not deleted, in the order of ids."""
         ...
 
-    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+    async def accepted_losses(self) -> Mapping[Place, Word]:
+        """Where an administrator said lately of a backend or the store that what it lacks is lost."""
+        ...
+
+    async def note_losses(self, epoch: int, place: Place, word: Word) -> None:
         """Whom that word is about, for leaders to come."""
         ...
 
@@ -90,8 +97,32 @@ class Expiration:
     transition: Transition
 
 
+class ReserveRecords(Protocol):
+    """The rows of whoever keeps a disk from filling up."""
+
+    async def now(self) -> datetime:
+        """The database's time."""
+        ...
+
+    async def settled_on(self, backend: InstanceBackend) -> Sequence[Workspace]:
+        """All that run or stand by there as they should, with nothing going on."""
+        ...
+
+    async def expire(self, expirations: Sequence[Expiration]) -> int:
+        """Set desired_state by compare-and-set on everything that was read; how many were written."""
+        ...
+
+
 class IdleRecords(Protocol):
     """The TTL runner's rows."""
+
+    async def now(self) -> datetime:
+        """The database's time."""
+        ...
+
+    async def restart_idle_times(self, jump: timedelta) -> int:
+        """The database's clock jumped: whoever runs counts as used now, leases keep their length; how many."""
+        ...
 
     async def due(self, limit: int) -> Sequence[Expiration]:
         """Workspaces whose TTL has run out by the database's clock."""
@@ -101,8 +132,8 @@ class IdleRecords(Protocol):
         """Set desired_state by compare-and-set on everything that was read; how many were written."""
         ...
 
-    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
-        """Record when workspaces were last used; never backwards, never into the future."""
+    async def touch(self, ages: Mapping[WorkspaceId, float]) -> int:
+        """Record how many seconds ago workspaces were last used, by the database's clock; never backwards."""
         ...
 
 
@@ -121,15 +152,39 @@ class ArchiveRecords(Protocol):
         """These workspaces, and any whose source_archive is one of `keys`: the last look before a deletion."""
         ...
 
+    async def remembers_since(self) -> datetime:
+        """From this moment on the database has remembered each operation that makes an archive."""
+        ...
+
+    async def remembered(self, keys: Collection[ArchiveKey]) -> Collection[ArchiveKey]:
+        """Those of them whose operation this database began, or whose archive it has named."""
+        ...
+
+    async def old_operations(self, after: ArchiveKey | None, limit: int) -> Sequence[ArchiveKey]:
+        """Archives of remembered operations of days ago that no workspace which is not deleted names, in order."""
+        ...
+
+    async def forget(self, keys: Collection[ArchiveKey]) -> None:
+        """The operations of these archives, which are gone; never what a workspace that is not deleted is doing."""
+        ...
+
+
+class PurgeRecords(ArchiveRecords, Protocol):
+    """… and what was deleted for good."""
+
+    async def purged(self, after: WorkspaceId | None, limit: int) -> Sequence[WorkspaceId]:
+        """Those of which only archives are left, page by page in the order of ids."""
+        ...
+
 
 class Activity(Protocol):
     """What proxies saw: the sorted set `codehub:activity`."""
 
-    async def visits(self, limit: int) -> Mapping[WorkspaceId, datetime]:
+    async def visits(self, limit: int) -> Mapping[WorkspaceId, Visit]:
         """The oldest visits that were not taken yet."""
         ...
 
-    async def forget(self, visits: Mapping[WorkspaceId, datetime]) -> None:
+    async def forget(self, visits: Mapping[WorkspaceId, Visit]) -> None:
         """Remove exactly these: a visit that was renewed since stays."""
         ...
 
@@ -148,3 +203,15 @@ class OrphanTimers(Protocol):
         ...
 
     async def clear(self, keys: Collection[str]) -> None: ...
+
+
+class UsageKeeper(Protocol):
+    """Where measurements are left for whoever shows them; losing them loses a picture of the past."""
+
+    async def leave(self, newest: Mapping[WorkspaceId, Measurement]) -> None:
+        """What each uses at the moment."""
+        ...
+
+    async def add(self, points: Mapping[WorkspaceId, Measurement]) -> None:
+        """A point of each one's day."""
+        ...

@@ -11,16 +11,29 @@ from uuid import UUID
 
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
-from codehub.db import archives, audit, clock, gc_runs, leadership, losses, reads, samples
+from codehub.db import (
+    archive_operations,
+    archives,
+    audit,
+    clock,
+    gc_runs,
+    leadership,
+    losses,
+    lost_commits,
+    reads,
+    samples,
+)
 from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
 from codehub.db.gc_runs import GcRequest
 from codehub.db.losses import Word
+from codehub.db.lost_commits import CommitCount, LostCommits
 from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
-from codehub.model.workspace import InstanceBackend, WorkspaceId
+from codehub.model.suspicion import Place
+from codehub.model.workspace import ArchiveKey, InstanceBackend, Workspace, WorkspaceId
 from codehub.services import accounts, deletion, expiry, sessions
 
 
@@ -30,6 +43,8 @@ class DatabaseRecords:
     def __init__(self, controller_pool: Pool, api_pool: Pool) -> None:
         self._controller = controller_pool
         self._api = api_pool
+        self.newest_commit = 0  # of those that the database has confirmed to this process …
+        self._database: str | None = None  # … and which database that was
 
     async def read(self, asked: Asked) -> Reading:
         async with connection(self._controller) as conn:
@@ -46,15 +61,35 @@ class DatabaseRecords:
     ) -> set[WorkspaceId]:
         """Rows that the database refuses are logged and left out; they cost the others nothing."""
         async with connection(self._controller) as conn:
-            return await commit_statuses(conn, epoch, changes, history)
+            written = await commit_statuses(conn, epoch, changes, history, after=self.newest_commit)
+        self.newest_commit = max(self.newest_commit, written.commit)
+        return written.ids
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
+    async def commit_count(self) -> CommitCount:
+        async with connection(self._controller) as conn:
+            count = await lost_commits.read_count(conn)
+        if count.database != self._database:
+            self.newest_commit, self._database = 0, count.database
+        return count
+
+    def go_on_from(self, commit: int) -> None:
+        self.newest_commit = commit
+
+    async def note_lost_commits(self, epoch: int, count: int) -> LostCommits | None:
+        async with connection(self._controller) as conn:
+            return await lost_commits.note_lost(conn, epoch, count)
+
+    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+        async with connection(self._controller) as conn:
+            return await archives.archived(conn, after, limit)
+
+    async def accepted_losses(self) -> Mapping[Place, Word]:
         async with connection(self._controller) as conn:
             return await losses.accepted(conn)
 
-    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
+    async def note_losses(self, epoch: int, place: Place, word: Word) -> None:
         async with connection(self._controller) as conn:
-            await losses.note(conn, epoch, backend, word)
+            await losses.note(conn, epoch, place, word)
 
     async def note_unknown(self, epoch: int, count: int) -> None:
         """How many containers and volumes belong to no workspace."""
@@ -67,13 +102,19 @@ class DatabaseRecords:
     async def due(self, limit: int) -> Sequence[Expiration]:
         return [Expiration(was, transition) for was, transition in await expiry.due(self._api, limit)]
 
+    async def settled_on(self, backend: InstanceBackend) -> Sequence[Workspace]:
+        return await expiry.settled_on(self._api, backend)
+
     async def expire(self, expirations: Sequence[Expiration]) -> int:
         if not expirations:
             return 0
         return await expiry.expire(self._api, [(each.was, each.transition) for each in expirations])
 
-    async def touch(self, visits: Mapping[WorkspaceId, datetime]) -> int:
-        return await expiry.record_visits(self._api, visits) if visits else 0
+    async def touch(self, ages: Mapping[WorkspaceId, float]) -> int:
+        return await expiry.record_visits(self._api, ages) if ages else 0
+
+    async def restart_idle_times(self, jump: timedelta) -> int:
+        return await expiry.restart_idle_times(self._api, jump)
 
     async def now(self) -> datetime:
         async with connection(self._controller) as conn:
@@ -83,9 +124,30 @@ class DatabaseRecords:
         async with connection(self._controller) as conn:
             return await archives.known(conn, after, limit)
 
+    async def purged(self, after: WorkspaceId | None, limit: int) -> Sequence[WorkspaceId]:
+        async with connection(self._controller) as conn:
+            return await archives.purged(conn, after, limit)
+
     async def known_of(self, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:
         async with connection(self._controller) as conn:
             return await archives.known_of(conn, ids, keys)
+
+    async def remembers_since(self) -> datetime:
+        async with connection(self._controller) as conn:
+            return await archive_operations.since(conn)
+
+    async def remembered(self, keys: Collection[ArchiveKey]) -> Collection[ArchiveKey]:
+        async with connection(self._controller) as conn:
+            return await archive_operations.remembered(conn, keys)
+
+    async def old_operations(self, after: ArchiveKey | None, limit: int) -> Sequence[ArchiveKey]:
+        async with connection(self._controller) as conn:
+            return await archive_operations.old(conn, after, limit)
+
+    async def forget(self, keys: Collection[ArchiveKey]) -> None:
+        if keys:
+            async with connection(self._controller) as conn:
+                await archive_operations.forget(conn, keys)
 
     async def census(self) -> Census:
         async with connection(self._controller) as conn:

@@ -5,9 +5,10 @@ begins anew. Nothing is kept from one term of leadership to the next: whoever le
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import uuid4
@@ -23,28 +24,44 @@ from codehub.coordinator.controller import Controller
 from codehub.coordinator.expire import Expirer
 from codehub.coordinator.gc_requests import GcRequests
 from codehub.coordinator.housekeeping import Housekeeper
+from codehub.coordinator.last_logs import KeptLogs
 from codehub.coordinator.leading import Election, Leader
 from codehub.coordinator.left_overs import LeftOvers
 from codehub.coordinator.listen import EventListener
 from codehub.coordinator.loop import Loop, LoopStatus
+from codehub.coordinator.lost_commits import PERIOD_SECONDS as _COMMITS_SECONDS
+from codehub.coordinator.lost_commits import CommitWatch
 from codehub.coordinator.measures import Deeds, Standing, StandingCollector
+from codehub.coordinator.orphans import Orphans
 from codehub.coordinator.pace import Pace
 from codehub.coordinator.progress import ProgressTeller
+from codehub.coordinator.purge import PERIOD_SECONDS as _PURGE_SECONDS
+from codehub.coordinator.purge import Purger
 from codehub.coordinator.records import DatabaseRecords
+from codehub.coordinator.reserve import LOOK_SECONDS as _RESERVE_SECONDS
+from codehub.coordinator.reserve import DiskReserve
+from codehub.coordinator.usage import PERIOD_SECONDS as _USAGE_SECONDS
+from codehub.coordinator.usage import UsageSampler
 from codehub.db.census import Census
 from codehub.db.pool import Role, open_pool
 from codehub.db.statuses import StatusChange
+from codehub.dependencies import Degraded
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.errors import Unavailable
+from codehub.model.clocks import JUMP_SECONDS, ClockWatch
 from codehub.model.failure import Rules
 from codehub.model.gc import GcRules
+from codehub.model.job_queue import JobLimits, jobs_of_machine
 from codehub.model.workspace import InstanceBackend, OpId
 from codehub.signals.activity import RedisActivity
+from codehub.signals.commit_notes import RedisCommitNotes
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.events import RedisEvents
+from codehub.signals.last_logs import RedisLastLogs
 from codehub.signals.progress import RedisProgress
 from codehub.signals.questions import Answerer
 from codehub.signals.timers import RedisTimers
+from codehub.signals.usage import RedisUsage
 from codehub.together import together
 
 log = structlog.get_logger(__name__)
@@ -71,6 +88,8 @@ class Term:
 
     controller: Controller
     collector: Collector
+    reserve: DiskReserve
+    commits: CommitWatch
     listener: EventListener
     teller: ProgressTeller
     answerer: Answerer
@@ -97,6 +116,7 @@ class Coordinator:
         self._redis = redis
         self._election = Election(database_url, self._lead)
         self._deeds = Deeds(registry)
+        self._database_clock = ClockWatch(JUMP_SECONDS)  # of all its leaderships: a failover may change the clock
         self._census: Census | None = None
         self.term: Term | None = None  # while this process leads
         StandingCollector(self._standing, registry)
@@ -113,7 +133,10 @@ class Coordinator:
             raise Unavailable("The coordinator neither leads nor stands by.", "See whether the database answers.")
         failing = [f"{loop.name}: {loop.status.last_error}" for loop in self.term.loops if loop.status.is_failing]
         out = [f"{name}: {cause}" for name, cause in self.term.controller.outages.items()]
-        return " ".join([*failing, *out]) or None
+        short = [f"{name}: {shortage}" for name, shortage in self.term.reserve.shortages.items()]
+        lost = [self.term.commits.trouble] if self.term.commits.trouble else []
+        told = [*lost, *failing, *out, *short]
+        return Degraded(" ".join(told)) if told else None
 
     @property
     def status(self) -> Mapping[str, LoopStatus]:
@@ -128,9 +151,13 @@ class Coordinator:
         return Standing(
             loops=self.status,
             errands=controller.errands,
+            jobs_running=controller.jobs_running,
+            jobs_waiting=controller.jobs_waiting,
+            broken=controller.broken,
             is_catching_up=controller.is_catching_up,
             outages=controller.outages.keys(),
             unknown=len(controller.unknown),
+            lost_commits=term.commits.lost.count if term.commits.lost is not None else 0,
             listener=term.listener.status,
             gc=term.collector.last,
             census=self._census,
@@ -145,6 +172,7 @@ class Coordinator:
 
     async def _lead(self, leader: Leader) -> None:
         term = self._begin(leader)
+        await term.commits.begin()
         try:
             async with term.controller.working():
                 self.term = term
@@ -165,15 +193,20 @@ class Coordinator:
         events = RedisEvents(self._redis, sse_prefix=channels.sse_prefix, wake_prefix=channels.wake_prefix)
         teller = ProgressTeller(RedisProgress(self._redis), events)
         answerer = Answerer(self._redis, {"logs": logs_of(infrastructure.backends)})
+        kept = RedisLastLogs(self._redis).keep
         controller = Controller(
             self._records,
             infrastructure.archives,
-            infrastructure.backends,
+            {
+                name: replace(backend, instances=KeptLogs(backend.instances, kept))
+                for name, backend in infrastructure.backends.items()
+            },
             leader,
             rules=rules_of(settings),
             resources=infrastructure.resources,
             pace=pace_of(settings),
             new_op_id=lambda: OpId(uuid4()),
+            job_limits=job_limits_of(settings),
             on_progress=teller.note,
             on_recorded=self._recorded,
         )
@@ -185,30 +218,50 @@ class Coordinator:
             gc_rules_of(settings),
             on_change=controller.suspect_archives,
         )
-        expirer = Expirer(self._records, RedisActivity(self._redis), flush_interval=settings.activity.flush_interval)
+        purger = Purger(
+            self._records,
+            infrastructure.archives,
+            leader,
+            gc_rules_of(settings),
+            on_change=controller.suspect_archives,
+        )
+        expirer = Expirer(
+            self._records,
+            RedisActivity(self._redis),
+            flush_interval=settings.activity.flush_interval,
+            clock=self._database_clock,
+        )
+        reserve = DiskReserve(self._records, infrastructure.backends)
+        commits = CommitWatch(self._records, RedisCommitNotes(self._redis), leader.epoch)
         retention = timedelta(seconds=settings.history.retention_seconds)
         audit_days = settings.history.audit_retention_days
         housekeeper = Housekeeper(
             self._records, history=retention, audit=timedelta(days=audit_days) if audit_days else None
         )
-        requests = GcRequests(collector, self._records)
+        orphans = Orphans(self._records, infrastructure.backends, leader, gc_rules_of(settings))
+        requests = GcRequests(collector, orphans, self._records)
         requesting = Loop("gc requests", requests.honour, lambda: _REQUESTS_SECONDS)
         every = settings.coordinator
         left_overs = LeftOvers(controller, infrastructure.backends, partial(self._records.note_unknown, leader.epoch))
         ticking = Loop("controller", left_overs.tick, controller.period)
         controller.on_wake = ticking.wake
+        sampler = UsageSampler(infrastructure.backends, RedisUsage(self._redis), self._records.now)
         loops = (
             ticking,
-            Loop("ttl", expirer.run_once, lambda: every.ttl_interval),
+            Loop("ttl", expirer.run_once, lambda: expirer.period(every.ttl_interval)),
+            Loop("disk reserve", reserve.run_once, lambda: _RESERVE_SECONDS),
+            Loop("commit notes", commits.run_once, lambda: _COMMITS_SECONDS),
             Loop("gc", requests.cycle, lambda: every.gc_interval),
+            Loop("purges", purger.run_once, lambda: _PURGE_SECONDS),
             requesting,
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
             Loop("samples", lambda: self._records.take_sample(retention), lambda: _SAMPLE_SECONDS),
+            Loop("usage", sampler.sample, lambda: _USAGE_SECONDS),
             Loop("census", self._count, lambda: _CENSUS_SECONDS),
             Loop("accounts", lambda: self._records.tend_accounts(settings.accounts), lambda: every.ttl_interval),
         )
         listener = EventListener(self._database_url, events, controller.woken, on_gc_request=requesting.wake)
-        return Term(controller, collector, listener, teller, answerer, loops)
+        return Term(controller, collector, reserve, commits, listener, teller, answerer, loops)
 
 
 async def _watch(name: InstanceBackend, backend: Backend, controller: Controller) -> None:
@@ -250,6 +303,13 @@ async def open_coordinator(
 def rules_of(settings: Settings) -> Rules:
     limits = {operation: timedelta(seconds=limit) for operation, limit in settings.operations.limits().items()}
     return Rules(max_retry=settings.retry.max_retry, time_limits=limits)
+
+
+def job_limits_of(settings: Settings) -> JobLimits:
+    given = settings.limits
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    per_node = given.max_jobs_per_node or jobs_of_machine(os.cpu_count() or 1, memory)
+    return JobLimits(in_all=given.max_jobs_global, per_node=per_node)
 
 
 def pace_of(settings: Settings) -> Pace:

@@ -19,7 +19,7 @@ from codehub.db.losses import Word
 from codehub.model.names import archive_key
 from codehub.model.needs import NOTHING, Need, archive_need
 from codehub.model.observation import ArchiveSeen, JobSeen, Seen, VolumeSeen
-from codehub.model.suspicion import is_volume_suspect, looks_like_outage
+from codehub.model.suspicion import is_absence_unsure, is_volume_suspect, looks_like_outage
 from codehub.model.workspace import InstanceBackend, OpId, Phase, VolumeState, Workspace, WorkspaceId
 
 log = structlog.get_logger(__name__)
@@ -35,6 +35,9 @@ class Sight:
     # What one errand must look at so that the next decision has all of it, also what this sight has already.
     whole_need: Need = NOTHING
     whole_suspect: bool = False
+
+
+NOTHING_SEEN = Sight(Seen(), NOTHING)
 
 
 @dataclass
@@ -68,7 +71,7 @@ class Eyes:
         whole = archive_need(workspace, seen, now, suspected=archive_suspect)
         seen, need = self._with_archives(workspace, seen, whole)
         missing = seen.volume is not None and not seen.volume.exists
-        suspect = missing and _must_be_sure(workspace)
+        suspect = missing and (_must_be_sure(workspace) or is_absence_unsure(workspace, seen))
         confirmed = seen.volume is not None and seen.volume.confirmed
         return Sight(seen, need, suspect and not confirmed, whole, suspect)
 
@@ -172,17 +175,20 @@ class Eyes:
         return replace(seen, archive=archive, op_archive=op_archive), need
 
     def _note_progress(self, workspace: Workspace, jobs: tuple[JobSeen, ...], now: datetime) -> None:
-        """By our clock: a job's own may be wrong."""
+        """By the database's clock: a job's own may be wrong; that what it says has changed is all that counts."""
         op_id = workspace.status.op_id
-        job = next((job for job in jobs if job.op_id == op_id), None)
-        if job is None or op_id is None:
+        own = next((job for job in jobs if job.op_id == op_id), None)
+        self.store.note_job(workspace, own)
+        job = own or next(iter(jobs), None)  # one that the database does not remember may be waited for (finishing.py)
+        if job is None:
             self._progress.pop(workspace.id, None)
             return
-        mark = (op_id, (job.progress_at, job.bytes_done, job.files_done, job.state))
+        mark = (job.op_id, (job.progress_at, job.bytes_done, job.files_done, job.state))
         if self._progress.get(workspace.id) != mark:
             self._progress[workspace.id] = mark
             self.deadlines.progressed(workspace.id, op_id, now)
-            self.on_progress(workspace, job, now)
+            if own is not None:
+                self.on_progress(workspace, own, now)
 
 
 def _must_be_sure(workspace: Workspace) -> bool:

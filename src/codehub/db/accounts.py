@@ -1,6 +1,6 @@
 """Users: reading them and writing them. The table's rules (unique names, one per identity) are PostgreSQL's."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -8,6 +8,7 @@ from uuid import UUID
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Composed
 
+from codehub.db.listing import containing
 from codehub.db.pool import Connection
 from codehub.model.workspace import UserId
 
@@ -23,19 +24,23 @@ class UserRow:
     disabled_at: datetime | None
     created_at: datetime
     issuer: str | None
+    max_running: int | None  # limits of this user's own; None is everybody's
+    max_workspaces: int | None
 
 
-_COLUMNS = SQL("id, username, password_hash, role::text, disabled_at, created_at, issuer")
+_COLUMNS = SQL("id, username, password_hash, role::text, disabled_at, created_at, issuer, max_running, max_workspaces")
 
-BY_NAME = SQL("SELECT {} FROM users WHERE lower(username) = lower(%s)").format(_COLUMNS)
-BY_ID = SQL("SELECT {} FROM users WHERE id = %s").format(_COLUMNS)
+BY_NAME = SQL("SELECT {} FROM users WHERE lower(username) = lower(%s) AND deleted_at IS NULL").format(_COLUMNS)
+BY_ID = SQL("SELECT {} FROM users WHERE id = %s AND deleted_at IS NULL").format(_COLUMNS)
 # Conflicts with every change of the row, and not with others who only log in.
 BY_ID_SHARED = SQL("{} FOR SHARE").format(BY_ID)
 BY_ID_LOCKED = SQL("{} FOR NO KEY UPDATE").format(BY_ID)
 BY_IDENTITY = SQL("SELECT {} FROM users WHERE issuer = %s AND subject = %s").format(_COLUMNS)
 
 PAGE = SQL("""
-SELECT {} FROM users WHERE (created_at, id) > (coalesce(%(at)s, '-infinity'::timestamptz), %(id)s::uuid)
+SELECT {} FROM users
+WHERE deleted_at IS NULL AND (created_at, id) > (coalesce(%(at)s, '-infinity'::timestamptz), %(id)s::uuid)
+    AND (%(text)s::text IS NULL OR username ILIKE %(text)s)
 ORDER BY created_at, id LIMIT %(limit)s
 """).format(_COLUMNS)
 
@@ -49,6 +54,21 @@ RETURNING {}
 SET_PASSWORD = "UPDATE users SET password_hash = %s WHERE id = %s"  # noqa: S105 - SQL
 SET_ROLE = "UPDATE users SET role = %s WHERE id = %s"
 SET_DISABLED = "UPDATE users SET disabled_at = CASE WHEN %s THEN coalesce(disabled_at, now()) END WHERE id = %s"
+
+# The name is free again. Nobody can log in as this one: no password, no identity, and disabled.
+DELETE = """
+UPDATE users SET deleted_at = now(), disabled_at = coalesce(disabled_at, now()), password_hash = NULL, issuer = NULL,
+    subject = NULL, username = 'deleted-' || id, role = 'user', max_running = NULL, max_workspaces = NULL
+WHERE id = %s
+"""
+
+SET_LIMITS = "UPDATE users SET max_running = %s, max_workspaces = %s WHERE id = %s"
+
+# As far as the audit log reaches back: idx_audit_log_actor.
+LAST_LOGINS = """
+SELECT id, (SELECT max(at) FROM audit_log WHERE actor_user_id = users.id AND action = 'session.login')
+FROM users WHERE id = ANY(%s)
+"""
 
 # In one order, so that two administrators who demote each other wait instead of deadlocking.
 ADMINISTRATORS = """
@@ -103,12 +123,27 @@ async def by_identity(conn: Connection, issuer: str, subject: str) -> UserRow | 
     return await _one(conn, BY_IDENTITY, issuer, subject)
 
 
-async def page(conn: Connection, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[UserRow]:
-    """Users in the order in which they were made, after the given place."""
+async def page(conn: Connection, text: str, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[UserRow]:
+    """Users with this in their names, in the order in which they were made, after the given place."""
     at, identity = after or (None, UUID(int=0))
+    pattern = containing(text) if text else None
     async with conn.cursor(row_factory=class_row(UserRow)) as cursor:
-        await cursor.execute(PAGE, {"at": at, "id": identity, "limit": limit})
+        await cursor.execute(PAGE, {"at": at, "id": identity, "text": pattern, "limit": limit})
         return await cursor.fetchall()
+
+
+async def last_logins(conn: Connection, users: Collection[UUID]) -> Mapping[UUID, datetime | None]:
+    """When each logged in last, with a password or at a provider."""
+    return dict(await (await conn.execute(LAST_LOGINS, [list(users)])).fetchall())
+
+
+async def delete(conn: Connection, user: UUID) -> None:
+    """The row stays, for what belongs to it, and names nobody any more."""
+    await conn.execute(DELETE, [user])
+
+
+async def set_limits(conn: Connection, user: UUID, max_running: int | None, max_workspaces: int | None) -> None:
+    await conn.execute(SET_LIMITS, [max_running, max_workspaces, user])
 
 
 async def insert(

@@ -3,7 +3,7 @@
 Nothing is left out for being deleted: a row says of its own archives when they may go.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,12 +11,18 @@ from psycopg.sql import SQL
 
 from codehub.db.pool import Connection
 from codehub.model.gc import KnownWorkspace
-from codehub.model.workspace import WorkspaceId
+from codehub.model.workspace import ArchiveKey, WorkspaceId
 
 _BEFORE_ALL = UUID(int=0)
 _COLUMNS = SQL("id, archive_key, op_id, deleted_at, purged_at, source_archive")
 
 KNOWN = SQL("SELECT {COLUMNS} FROM workspaces WHERE id > %s ORDER BY id LIMIT %s").format(COLUMNS=_COLUMNS)
+
+# idx_workspaces_archived
+ARCHIVED = SQL("""
+SELECT id, archive_key FROM workspaces
+WHERE deleted_at IS NULL AND phase = 'ARCHIVED' AND archive_key IS NOT NULL AND id > %s ORDER BY id LIMIT %s
+""")
 
 # The primary key, and idx_workspaces_source: a workspace that is still to be made from one of these archives.
 KNOWN_OF = SQL("""
@@ -26,11 +32,32 @@ SELECT {COLUMNS} FROM workspaces
 WHERE deleted_at IS NULL AND source_archive IS NOT NULL AND source_archive = ANY(%(keys)s)
 """).format(COLUMNS=_COLUMNS)
 
+# idx_workspaces_purged: nothing is left of it that could still write to the store.
+PURGED = SQL("""
+SELECT id FROM workspaces
+WHERE purged_at IS NOT NULL AND phase <> 'DELETED' AND id > %s AND phase = 'DELETING' AND operation = 'NONE'
+      AND conditions #>> '{storage.volume_ready,reason}' = 'VolumeNotFound'
+      AND conditions #>> '{infra.container_ready,reason}' = 'ContainerNotFound'
+ORDER BY id LIMIT %s
+""")
+
+
+async def purged(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequence[WorkspaceId]:
+    """One page of those that their owners deleted for good, and of which only archives are left."""
+    cursor = await conn.execute(PURGED, [after or _BEFORE_ALL, limit])
+    return [WorkspaceId(identity) for (identity,) in await cursor.fetchall()]
+
 
 async def known(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequence[KnownWorkspace]:
     """One page of all workspaces, in the order of ids."""
     cursor = await conn.execute(KNOWN, [after or _BEFORE_ALL, limit])
     return [_known_of(row) async for row in cursor]
+
+
+async def archived(conn: Connection, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+    """One page of those whose home is in the store alone, in the order of ids."""
+    cursor = await conn.execute(ARCHIVED, [after or _BEFORE_ALL, limit])
+    return {WorkspaceId(identity): ArchiveKey(key) async for identity, key in cursor}
 
 
 async def known_of(conn: Connection, ids: Collection[WorkspaceId], keys: Collection[str]) -> Sequence[KnownWorkspace]:

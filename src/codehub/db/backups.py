@@ -5,7 +5,6 @@ Restoring holds the leader's lock: no coordinator leads from the first look to t
 in foreign.py, what it does in replacing.py.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -15,22 +14,17 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg.sql import SQL, Identifier
 
-from codehub.db import archives, foreign
-from codehub.db.connecting import CONNECT_SECONDS, connect_error
+from codehub.db import archive_operations, archives, foreign
+from codehub.db.connecting import session
 from codehub.db.locks import AdvisoryLock
 from codehub.db.pool import Connection
 from codehub.errors import StartError
-from codehub.model.gc import KnownWorkspace
-from codehub.model.workspace import ArchiveKey, WorkspaceId
+from codehub.model.gc import KnownWorkspace, Memory
 
 _PAGE = 5000
 
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname
-"""
-_ADOPT = """
-UPDATE workspaces SET archive_key = %s
-WHERE id = %s AND archive_key IS NOT DISTINCT FROM %s AND deleted_at IS NULL AND operation = 'NONE'
 """
 
 
@@ -65,7 +59,7 @@ class Contents:
 @asynccontextmanager
 async def snapshot(database_url: str) -> AsyncIterator[Snapshot]:
     """For as long as the block lasts, `pg_dump --snapshot` sees exactly what is told here."""
-    async with _session(database_url) as conn, conn.transaction():
+    async with session(database_url) as conn, conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         try:
             yield await _look(conn)
@@ -79,7 +73,7 @@ async def snapshot(database_url: str) -> AsyncIterator[Snapshot]:
 @asynccontextmanager
 async def nobody_leading(database_url: str) -> AsyncIterator[Contents]:
     """What is there, while no coordinator leads nor can begin to. StartError when one leads."""
-    async with _session(database_url) as conn:
+    async with session(database_url) as conn:
         if not (await _row(conn, SQL("SELECT pg_try_advisory_lock({})").format(int(AdvisoryLock.LEADER))))[0]:
             raise StartError("A coordinator leads on this database.", "Stop every CodeHub that uses it, and try again.")
         namespace, version, pid = await _row(
@@ -100,20 +94,14 @@ async def nobody_leading(database_url: str) -> AsyncIterator[Contents]:
 
 async def known(database_url: str) -> Sequence[KnownWorkspace]:
     """Every workspace, deleted ones included."""
-    async with _session(database_url) as conn:
+    async with session(database_url) as conn:
         return await _known(conn)
 
 
-async def adopt(
-    database_url: str, keys: Mapping[WorkspaceId, tuple[ArchiveKey | None, ArchiveKey]]
-) -> Sequence[WorkspaceId]:
-    """Let these workspaces have another archive than the one their row names; which were written."""
-    written = []
-    async with _session(database_url) as conn, conn.transaction():
-        for identity, (old, new) in keys.items():
-            done = await conn.execute(_ADOPT, [new, identity, old])
-            written += [identity] * done.rowcount
-    return written
+async def remembered(database_url: str) -> Memory:
+    """Which archives it remembers having begun."""
+    async with session(database_url) as conn:
+        return Memory(await archive_operations.all_of_them(conn), await archive_operations.since(conn))
 
 
 async def _look(conn: Connection) -> Snapshot:
@@ -145,22 +133,3 @@ async def _row(conn: Connection, query: SQL | psycopg.sql.Composed) -> TupleRow:
     row = await (await conn.execute(query)).fetchone()
     assert row is not None
     return row
-
-
-@asynccontextmanager
-async def _session(database_url: str) -> AsyncIterator[Connection]:
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS * 2):
-            conn: Connection = await psycopg.AsyncConnection.connect(
-                database_url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="codehub_backup"
-            )
-            # The dump may take long, and this session does nothing meanwhile.
-            await conn.execute("SET idle_in_transaction_session_timeout = 0")
-            await conn.execute("SET idle_session_timeout = 0")
-            await conn.execute("SET timezone = 'UTC'")
-    except TimeoutError:
-        raise StartError("PostgreSQL did not answer in time.", "Check the network and the firewall.") from None
-    except psycopg.Error as error:
-        raise connect_error(database_url, error) from None
-    async with conn:
-        yield conn

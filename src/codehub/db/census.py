@@ -1,6 +1,7 @@
 """How many workspaces are in each phase, and how many operations are under way.
 
-One pass over the table, made once a minute by the leader, whoever asks for the figures and however often.
+One pass over all that are not gone (idx_workspaces_sweep), made once a minute by the leader, whoever asks for the
+figures and however often.
 """
 
 from collections.abc import Mapping

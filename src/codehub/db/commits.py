@@ -11,7 +11,7 @@ import psycopg
 import structlog
 
 from codehub.db.pool import Connection
-from codehub.db.statuses import HistoryEntry, StatusChange, record_history, write_statuses
+from codehub.db.statuses import HistoryEntry, StatusChange, Written, record_history, write_statuses
 from codehub.model.workspace import WorkspaceId
 
 log = structlog.get_logger(__name__)
@@ -22,27 +22,34 @@ T = TypeVar("T")
 
 
 async def commit_statuses(
-    conn: Connection, epoch: int, changes: Sequence[StatusChange], history: Iterable[HistoryEntry]
-) -> set[WorkspaceId]:
-    """Write what still applies, and the history of it; which rows were written. StaleLeader: nothing was."""
+    conn: Connection, epoch: int, changes: Sequence[StatusChange], history: Iterable[HistoryEntry], *, after: int = 0
+) -> Written:
+    """Write what still applies, and the history of it; which rows were written. StaleLeader: nothing was.
+
+    `after` is a commit that the database has confirmed (statuses.py).
+    """
     history = list(history)
     try:
         async with conn.transaction():
-            written = await write_statuses(conn, epoch, changes)
-            await record_history(conn, [entry for entry in history if entry.workspace_id in written])
+            written = await write_statuses(conn, epoch, changes, after=after)
+            await record_history(conn, [entry for entry in history if entry.workspace_id in written.ids])
             return written
     except _REFUSED as error:
         log.warning("a tick's results were refused; trying them in parts", cause=_cause(error))
-    return await _in_parts(conn, epoch, changes, history)
+    return await _in_parts(conn, epoch, changes, history, after)
 
 
 async def _in_parts(
-    conn: Connection, epoch: int, changes: Sequence[StatusChange], history: Sequence[HistoryEntry]
-) -> set[WorkspaceId]:
-    written: set[WorkspaceId] = set()
+    conn: Connection, epoch: int, changes: Sequence[StatusChange], history: Sequence[HistoryEntry], after: int
+) -> Written:
+    ids: set[WorkspaceId] = set()
+    commit = after
 
     async def write(part: Sequence[StatusChange]) -> None:
-        written.update(await write_statuses(conn, epoch, part))
+        nonlocal commit
+        written = await write_statuses(conn, epoch, part, after=after)
+        ids.update(written.ids)
+        commit = written.commit
 
     async def record(part: Sequence[HistoryEntry]) -> None:
         await record_history(conn, part)
@@ -52,9 +59,9 @@ async def _in_parts(
         ordered = sorted(changes, key=lambda change: change.was.id)
         await _by_halves(conn, ordered, write, lambda change: change.was.id)
         # A line of history that is refused must not cost the status that it speaks of.
-        entries = [entry for entry in history if entry.workspace_id in written]
+        entries = [entry for entry in history if entry.workspace_id in ids]
         await _by_halves(conn, entries, record, lambda entry: entry.workspace_id)
-    return written
+    return Written(ids, commit)
 
 
 async def _by_halves(

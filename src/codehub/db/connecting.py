@@ -4,14 +4,20 @@ libpq says it only as text, and its text can hold parts of a URL that it misread
 unescaped `@`. So the text is only looked at, never shown.
 """
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import TupleRow
 
 from codehub.errors import StartError
 
 CONNECT_SECONDS = 10
+
+Connection = psycopg.AsyncConnection[TupleRow]
 
 # What an unescaped password spills into does not look like this, or is not a host that exists.
 _HOST = re.compile(r"[\w.,:/ \[\]-]{1,120}")
@@ -74,6 +80,26 @@ def connect(database_url: str, *, as_program: str) -> psycopg.Connection:
     except psycopg.Error as error:
         # Not chained: what libpq says stays here.
         raise connect_error(database_url, error) from None
+
+
+@asynccontextmanager
+async def session(database_url: str) -> AsyncIterator[Connection]:
+    """A backup's or a restore's: each statement commits by itself, and it may be silent for long."""
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS * 2):
+            conn: Connection = await psycopg.AsyncConnection.connect(
+                database_url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="codehub_backup"
+            )
+            # The dump may take long, and this session does nothing meanwhile.
+            await conn.execute("SET idle_in_transaction_session_timeout = 0")
+            await conn.execute("SET idle_session_timeout = 0")
+            await conn.execute("SET timezone = 'UTC'")
+    except TimeoutError:
+        raise StartError("PostgreSQL did not answer in time.", "Check the network and the firewall.") from None
+    except psycopg.Error as error:
+        raise connect_error(database_url, error) from None
+    async with conn:
+        yield conn
 
 
 def apart(database_url: str) -> tuple[str, str | None]:

@@ -15,12 +15,21 @@ SELECT now(),
                      AND (l.classid::bigint << 32) | l.objid::bigint = %(leader)s),
        (SELECT holder FROM leadership),
        (SELECT unknown_resources FROM leadership WHERE unknown_epoch = epoch),
+       (SELECT lost_commits FROM leadership),
+       (SELECT lost_commits_at FROM leadership),
        (SELECT count(*) FROM workspaces
         WHERE operation <> 'NONE' AND deleted_at IS NULL AND op_started_at < now() - make_interval(secs => %(old)s)),
        (SELECT id::text || ' (' || operation || ')' FROM workspaces
         WHERE operation <> 'NONE' AND deleted_at IS NULL AND op_started_at < now() - make_interval(secs => %(old)s)
         ORDER BY op_started_at LIMIT 1),
        (SELECT count(*) FROM workspaces WHERE phase = 'ERROR' AND deleted_at IS NULL),
+       (SELECT count(*) FROM workspaces
+        WHERE operation IN ('ARCHIVING', 'RESTORING', 'CREATE_EMPTY_ARCHIVE')
+              AND error_reason = 'Unreachable' AND deleted_at IS NULL),
+       (SELECT conditions->'policy.healthy'->>'message' FROM workspaces
+        WHERE operation IN ('ARCHIVING', 'RESTORING', 'CREATE_EMPTY_ARCHIVE')
+              AND error_reason = 'Unreachable' AND deleted_at IS NULL
+        ORDER BY op_started_at DESC LIMIT 1),
        (SELECT report FROM gc_runs WHERE finished_at IS NOT NULL AND NOT dry_run ORDER BY finished_at DESC LIMIT 1)
 """
 
@@ -31,14 +40,18 @@ class Diagnosis:
     is_led: bool
     holder: str  # who leads, or has led last
     unknown: int | None  # containers and volumes of no workspace, as that leader saw them; None: it has not said
+    lost_commits: int | None  # that the database went back by, until a restore settles it …
+    lost_commits_at: datetime | None  # … and when that was found
     stuck: int  # operations that began long ago
     oldest: str | None
     errors: int
+    store_waits: int  # operations that move archives and wait for an outage to end
+    store_outage: str | None  # what the newest of them met
     gc: dict[str, Any]  # the report of the last collection; empty before the first
 
 
 async def diagnose(conn: Connection, *, stuck_after_seconds: float) -> Diagnosis:
     row = await (await conn.execute(_LOOK, {"leader": int(AdvisoryLock.LEADER), "old": stuck_after_seconds})).fetchone()
     assert row is not None
-    now, is_led, holder, unknown, stuck, oldest, errors, gc = row
-    return Diagnosis(now, is_led, holder, unknown, stuck, oldest, errors, gc or {})
+    now, is_led, holder, unknown, lost, lost_at, stuck, oldest, errors, waits, outage, gc = row
+    return Diagnosis(now, is_led, holder, unknown, lost, lost_at, stuck, oldest, errors, waits, outage, gc or {})

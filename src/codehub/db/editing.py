@@ -22,7 +22,8 @@ HOLD = "SELECT FROM workspaces WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 # A visit that a proxy reports meanwhile is a write too, and costs another attempt, not the visit.
 WRITE = SQL("""
 UPDATE workspaces
-SET name = %(name)s, description = %(description)s, memo = %(memo)s, image_ref = %(image_ref)s,
+SET name = %(name)s, description = %(description)s, memo = %(memo)s, tags = %(tags)s,
+    is_favorite = %(favorite)s, image_ref = %(image_ref)s,
     desired_state = %(desired)s::workspace_state, deleted_at = %(deleted_at)s, purged_at = %(purged_at)s,
     recover_request = %(recover)s, keep_awake_until = %(awake)s, standby_ttl_seconds = %(standby_ttl)s,
     archive_ttl_seconds = %(archive_ttl)s, last_access_at = %(accessed)s, asked_by = %(asked_by)s
@@ -59,6 +60,8 @@ def _arguments(new: ShownWorkspace) -> dict[str, Any]:
         "name": new.name,
         "description": new.description,
         "memo": new.memo,
+        "tags": list(new.tags),
+        "favorite": new.is_favorite,
         "image_ref": wish.image_ref,
         "desired": wish.desired_state.value,
         "deleted_at": wish.deleted_at,

@@ -26,6 +26,7 @@ class GcRequest:
     dry_run: bool
     override: bool
     unknown_too: bool
+    orphans: bool = False  # instances and volumes of no workspace, instead of archives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class GcRun:
     dry_run: bool
     override: bool
     unknown_too: bool
+    orphans: bool = False  # instances and volumes of no workspace, instead of archives
     started_at: datetime | None
     finished_at: datetime | None
     report: Mapping[str, Any] | None
@@ -53,8 +55,8 @@ class GcPlace:
 
 
 _REQUEST = """
-INSERT INTO gc_runs (id, requested_by, dry_run, override, unknown_too)
-VALUES (%(id)s, %(user)s, %(dry_run)s, %(override)s, %(unknown_too)s)
+INSERT INTO gc_runs (id, requested_by, dry_run, override, unknown_too, orphans)
+VALUES (%(id)s, %(user)s, %(dry_run)s, %(override)s, %(unknown_too)s, %(orphans)s)
 """
 
 # idx_gc_runs_waiting
@@ -63,7 +65,7 @@ _WAITING = "SELECT count(*) FROM gc_runs WHERE finished_at IS NULL"
 _TAKE = """
 UPDATE gc_runs SET started_at = now()
 WHERE id = (SELECT id FROM gc_runs WHERE finished_at IS NULL ORDER BY requested_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
-RETURNING id, requested_at, dry_run, override, unknown_too
+RETURNING id, requested_at, dry_run, override, unknown_too, orphans
 """
 
 _FINISH = "UPDATE gc_runs SET finished_at = now(), report = %s WHERE id = %s AND finished_at IS NULL"
@@ -75,17 +77,21 @@ _PRUNE = "DELETE FROM gc_runs WHERE finished_at < now() - interval '90 days'"
 # idx_gc_runs_requested
 _PAGE = """
 SELECT id, requested_by, (SELECT username FROM users WHERE users.id = requested_by), requested_at, dry_run, override,
-       unknown_too, started_at, finished_at, report
+       unknown_too, orphans, started_at, finished_at, report
 FROM gc_runs
 WHERE %(at)s::timestamptz IS NULL OR (requested_at, id) < (%(at)s, %(id)s)
 ORDER BY requested_at DESC, id DESC LIMIT %(limit)s
 """
 
 
-async def request(conn: Connection, user: UserId, *, dry_run: bool, override: bool, unknown_too: bool) -> UUID:
+async def request(
+    conn: Connection, user: UserId, *, dry_run: bool, override: bool, unknown_too: bool, orphans: bool
+) -> UUID:
     """Ask the leader for a collection; NOTIFY tells it."""
     identity = uuid4()
-    given = {"id": identity, "user": user, "dry_run": dry_run, "override": override, "unknown_too": unknown_too}
+    mode = ("list" if dry_run else "override" if override else "remove") if orphans else None
+    asked = {"dry_run": dry_run or orphans, "override": override and not orphans, "unknown_too": unknown_too}
+    given = {"id": identity, "user": user, "orphans": mode, **asked}
     await conn.execute(_REQUEST, given)
     return identity
 
@@ -101,9 +107,14 @@ async def take(conn: Connection) -> GcRequest | None:
     row = await (await conn.execute(_TAKE)).fetchone()
     if row is None:
         return None
-    identity, requested_at, dry_run, override, unknown_too = row
+    identity, requested_at, dry_run, override, unknown_too, orphans = row
     return GcRequest(
-        id=identity, requested_at=requested_at, dry_run=dry_run, override=override, unknown_too=unknown_too
+        id=identity,
+        requested_at=requested_at,
+        dry_run=dry_run if orphans is None else orphans == "list",
+        override=override or orphans == "override",
+        unknown_too=unknown_too,
+        orphans=orphans is not None,
     )
 
 
@@ -125,15 +136,17 @@ async def page(conn: Connection, after: GcPlace | None, limit: int) -> Sequence[
 
 
 def _run_of(row: tuple[Any, ...]) -> GcRun:
-    identity, user, username, requested_at, dry_run, override, unknown_too, started_at, finished_at, report = row
+    identity, user, username, requested_at, dry_run, override, unknown_too, orphans, *done = row
+    started_at, finished_at, report = done
     return GcRun(
         id=identity,
         requested_by=user,
         requested_by_username=username,
         requested_at=requested_at,
-        dry_run=dry_run,
-        override=override,
+        dry_run=dry_run if orphans is None else orphans == "list",
+        override=override or orphans == "override",
         unknown_too=unknown_too,
+        orphans=orphans is not None,
         started_at=started_at,
         finished_at=finished_at,
         report=report,

@@ -2,6 +2,9 @@
 
 A new leader raises the epoch before it does anything. Every controller write locks the row for sharing and names the
 epoch it believes in, so it either commits before the raise or is refused.
+
+The epoch is a time in milliseconds, not a count: a failover that lost commits takes the row back to an older epoch, and
+the next leader must not be given the number that a leader of the lost time still believes in.
 """
 
 import psycopg
@@ -9,7 +12,11 @@ import psycopg
 from codehub.db.connecting import connect, connect_error
 from codehub.db.pool import Connection
 
-_BUMP = "UPDATE leadership SET epoch = epoch + 1, holder = %s, since = now() RETURNING epoch"
+_BUMP = """
+UPDATE leadership SET epoch = greatest(epoch + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint),
+                      holder = %s, since = now()
+RETURNING epoch
+"""
 _NOTE_UNKNOWN = "UPDATE leadership SET unknown_resources = %s, unknown_epoch = epoch WHERE epoch = %s"
 
 

@@ -4,14 +4,15 @@ Counting and admitting one more must not be interleaved with another request doi
 the transaction that then writes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg.sql import SQL
 
 from codehub.db.locks import AdvisoryLock
 from codehub.db.pool import Connection
-from codehub.model.limits import Usage
+from codehub.model.limits import SetLimits, Usage
 from codehub.model.workspace import UserId, WorkspaceId
 
 _HOLD = "SELECT pg_advisory_xact_lock(%s)"
@@ -61,6 +62,18 @@ COUNTED_OF = SQL("SELECT id FROM {COUNTED} WHERE id = ANY(%s)").format(COUNTED=_
 # idx_workspaces_owner; what is on its way to the trash still counts.
 COUNT_ALL = "SELECT count(*) FROM workspaces WHERE owner_user_id = %s AND deleted_at IS NULL"
 
+# What was set for these; the row without a user is what holds for all.
+SET = """
+SELECT NULL, max_running_per_user, max_running_global, max_workspaces_per_user FROM limits
+UNION ALL
+SELECT id, max_running, NULL, max_workspaces FROM users WHERE id = ANY(%s)
+"""
+
+CHANGE = """
+UPDATE limits SET max_running_per_user = %(per_user)s, max_running_global = %(total)s,
+                  max_workspaces_per_user = %(workspaces)s
+"""
+
 RUNNING_OF = SQL("""
 SELECT owner_user_id, id, name FROM {COUNTED} WHERE owner_user_id = ANY(%s) ORDER BY created_at, id
 """).format(COUNTED=_COUNTED)
@@ -100,17 +113,43 @@ async def count_running(conn: Connection) -> int:
     return int(row[0])
 
 
-async def count_held(
-    conn: Connection, owners: Collection[UserId], ids: Collection[WorkspaceId]
-) -> tuple[dict[UserId, Usage], set[WorkspaceId]]:
-    """`hold_limits`, then what each of these and everybody uses, and which of `ids` are in that. One round trip."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is counted, and what was set, while nobody else counts."""
+
+    usages: Mapping[UserId, Usage]
+    counted: Collection[WorkspaceId]  # which of those that were asked about are in that
+    limits: Mapping[UserId | None, SetLimits]  # None: for all
+
+
+async def count_held(conn: Connection, owners: Collection[UserId], ids: Collection[WorkspaceId]) -> Held:
+    """`hold_limits`, then what each of these and everybody uses and may use. One round trip."""
+    asked = list(set(owners))
     async with conn.pipeline():
         await conn.execute(_HOLD, [int(AdvisoryLock.LIMITS)])
-        counts = await conn.execute(COUNT_RUNNING_OF, [list(set(owners))])
+        counts = await conn.execute(COUNT_RUNNING_OF, [asked])
         counted = await conn.execute(COUNTED_OF, [list(ids)])
+        limits = await conn.execute(SET, [asked])
     running: dict[UserId | None, int] = dict(await counts.fetchall())
     usages = {owner: Usage(user=running.get(owner, 0), total=running[None]) for owner in owners}
-    return usages, {WorkspaceId(row[0]) for row in await counted.fetchall()}
+    return Held(usages, {WorkspaceId(row[0]) for row in await counted.fetchall()}, _limits_of(await limits.fetchall()))
+
+
+async def limits_set(conn: Connection, owners: Collection[UserId] = ()) -> Mapping[UserId | None, SetLimits]:
+    """What administrators set, for all (None) and for these."""
+    return _limits_of(await (await conn.execute(SET, [list(owners)])).fetchall())
+
+
+async def change_limits(conn: Connection, wanted: SetLimits) -> None:
+    """What holds for all, from the next admission on."""
+    await conn.execute(CHANGE, {"per_user": wanted.per_user, "total": wanted.total, "workspaces": wanted.workspaces})
+
+
+def _limits_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[UserId | None, SetLimits]:
+    return {
+        user: SetLimits(per_user=per_user, total=total, workspaces=workspaces)
+        for user, per_user, total, workspaces in rows
+    }
 
 
 async def count_all(conn: Connection, owner: UserId) -> int:

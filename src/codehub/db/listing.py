@@ -28,6 +28,8 @@ class ShownWorkspace:
     name: str
     description: str | None
     memo: str | None
+    tags: tuple[str, ...]
+    is_favorite: bool
     updated_at: datetime
     owner_username: str
     stamp: str  # which writing of the row this is: every write of any column gives it another
@@ -47,7 +49,8 @@ class Filter:
 
     owner: UserId | None = None
     phases: tuple[Phase, ...] = ()
-    text: str = ""  # somewhere in the name or the description
+    text: str = ""  # somewhere in the name, the description or a tag
+    tags: tuple[str, ...] = ()  # all of these
     deleted: bool = False
 
 
@@ -66,20 +69,23 @@ class Version:
 # The transaction that wrote the row and the place where it lies: what PostgreSQL itself tells versions apart by.
 STAMP = SQL("xmin::text || ctid::text")
 
-_MORE = 6  # columns beside those of the model
+_MORE = 8  # columns beside those of the model
 _SHOWN = SQL("""
-    {COLUMNS}, name, description, memo, updated_at,
+    {COLUMNS}, name, description, memo, tags, is_favorite, updated_at,
     (SELECT username FROM users WHERE users.id = workspaces.owner_user_id), {STAMP}
 """).format(COLUMNS=COLUMNS, STAMP=STAMP)
 
 BY_ID = SQL("SELECT {SHOWN} FROM workspaces WHERE id = %s").format(SHOWN=_SHOWN)
 BY_IDS = SQL("SELECT {SHOWN} FROM workspaces WHERE id = ANY(%s)").format(SHOWN=_SHOWN)
 
+# idx_workspaces_owner_here
+LIVING_OF = "SELECT id FROM workspaces WHERE owner_user_id = %s AND deleted_at IS NULL AND desired_state <> 'DELETED'"
+
 _VERSION = SQL("id, {STAMP}, created_at").format(STAMP=STAMP)
 
 
 def page_query(asked: Filter, after: Place | None, limit: int) -> tuple[Composed, dict[str, Any]]:
-    """idx_workspaces_owner, or idx_workspaces_created for everybody's."""
+    """idx_workspaces_owner_here, or idx_workspaces_created_here for everybody's; idx_workspaces_deleting for trash."""
     conditions = [SQL("deleted_at IS NOT NULL") if asked.deleted else SQL("deleted_at IS NULL")]
     arguments: dict[str, Any] = {"limit": limit}
     if asked.owner is not None:
@@ -91,8 +97,12 @@ def page_query(asked: Filter, after: Place | None, limit: int) -> tuple[Composed
     elif asked.deleted:
         conditions.append(SQL("phase <> 'DELETED'"))  # of which nothing is left
     if asked.text:
-        conditions.append(SQL("(name ILIKE %(text)s OR description ILIKE %(text)s)"))
+        in_tags = "EXISTS (SELECT FROM unnest(tags) AS tag WHERE tag ILIKE %(text)s)"
+        conditions.append(SQL(f"(name ILIKE %(text)s OR description ILIKE %(text)s OR {in_tags})"))
         arguments["text"] = containing(asked.text)
+    if asked.tags:
+        conditions.append(SQL("tags @> %(tags)s::text[]"))
+        arguments["tags"] = list(asked.tags)
     if after is not None:
         conditions.append(SQL("(created_at, id) < (%(created_at)s, %(id)s)"))
         arguments |= {"created_at": after.created_at, "id": after.id}
@@ -142,6 +152,13 @@ async def by_id(conn: Connection, identity: WorkspaceId) -> ShownWorkspace | Non
     return None if row is None else _shown_of(row)
 
 
+async def living_of(conn: Connection, owner: UserId) -> Sequence[WorkspaceId]:
+    """This owner's that are neither deleted nor on the way to it."""
+    return [WorkspaceId(row[0]) for row in await (await conn.execute(LIVING_OF, [owner])).fetchall()]
+
+
 def _shown_of(row: tuple[Any, ...]) -> ShownWorkspace:
-    name, description, memo, updated_at, username, stamp = row[-_MORE:]
-    return ShownWorkspace(workspace_of(row[:-_MORE]), name, description, memo, updated_at, username, stamp)
+    name, description, memo, tags, is_favorite, updated_at, username, stamp = row[-_MORE:]
+    return ShownWorkspace(
+        workspace_of(row[:-_MORE]), name, description, memo, tuple(tags), is_favorite, updated_at, username, stamp
+    )

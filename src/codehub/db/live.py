@@ -7,7 +7,7 @@ from uuid import UUID
 from codehub.db.pool import Connection
 from codehub.model.workspace import UserId, WorkspaceId
 
-# idx_workspaces_owner. The stamp is the one of listing.py: another writing of the row has another.
+# idx_workspaces_owner_here. The stamp is the one of listing.py: another writing of the row has another.
 STAMPS = """
 SELECT owner_user_id, id, xmin::text || ctid::text FROM workspaces
 WHERE owner_user_id = ANY(%s) AND deleted_at IS NULL ORDER BY owner_user_id, created_at, id

@@ -1,4 +1,4 @@
-"""Losses that an administrator has accepted: the homes that a backend lacked at that moment are gone, and no outage.
+"""Losses that an administrator has accepted: what a backend or the store lacked at that moment is gone, and no outage.
 
 The word is read for an hour, and is about what was missing before it was given: when others are missing afterwards, it
 is asked for again. Only a leader knows what was missing; whoever reads the word first notes that, for those after it.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from codehub.db.pool import Connection
+from codehub.model.suspicion import ARCHIVES, Place
 from codehub.model.workspace import InstanceBackend, UserId, WorkspaceId
 
 READ_FOR = timedelta(hours=1)
@@ -31,28 +32,28 @@ WHERE backend = %(backend)s AND accepted_at = %(at)s AND EXISTS (SELECT FROM lea
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An administrator's, about one backend."""
+    """An administrator's, about one place."""
 
     at: datetime
     missing: frozenset[WorkspaceId] | None = None  # whom it is still about; None: nobody has noted it
 
 
-async def accept(conn: Connection, backend: InstanceBackend, by: UserId) -> None:
-    await conn.execute(_ACCEPT, [backend.value, by])
+async def accept(conn: Connection, place: Place, by: UserId) -> None:
+    await conn.execute(_ACCEPT, [str(place), by])
 
 
-async def accepted(conn: Connection) -> Mapping[InstanceBackend, Word]:
-    """The latest word on each backend."""
+async def accepted(conn: Connection) -> Mapping[Place, Word]:
+    """The latest word on each place."""
     rows = await (await conn.execute(_ACCEPTED, [READ_FOR])).fetchall()
-    known = set(InstanceBackend)
+    known: dict[str, Place] = {ARCHIVES: ARCHIVES, **{str(name): name for name in InstanceBackend}}
     return {
-        InstanceBackend(name): Word(at, None if missing is None else frozenset(missing))
+        known[name]: Word(at, None if missing is None else frozenset(missing))
         for name, at, missing in rows
         if name in known
     }
 
 
-async def note(conn: Connection, epoch: int, backend: InstanceBackend, word: Word) -> None:
+async def note(conn: Connection, epoch: int, place: Place, word: Word) -> None:
     """Whom this word is about; nothing, if there is a newer one, or a newer leader."""
     missing = sorted(word.missing or ())
-    await conn.execute(_NOTE, {"missing": missing, "backend": backend.value, "at": word.at, "epoch": epoch})
+    await conn.execute(_NOTE, {"missing": missing, "backend": str(place), "at": word.at, "epoch": epoch})

@@ -22,6 +22,7 @@ from codehub.db.belonging import no_extension_has, nothing_has
 from codehub.db.connecting import connect
 from codehub.db.locks import AdvisoryLock
 from codehub.db.migrations import BASELINE, MARK
+from codehub.db.poolers import require_sessions
 from codehub.errors import StartError
 
 # Alembic and SQLAlchemy are half a second of a start, and needed by those that migrate alone: see `upgrade`.
@@ -163,6 +164,7 @@ def _stored_floor(raw: psycopg.Connection) -> str | None:
 def _connection(database_url: str) -> Iterator[psycopg.Connection]:
     raw = connect(database_url, as_program="codehub migrate")
     try:
+        require_sessions(raw, database_url)  # before anything is set, which would stay with somebody else's
         # timezone: M1's timestamps have none and are read as UTC.
         raw.execute("SET timezone = 'UTC'")
         raw.execute(sql.SQL("SET lock_timeout = {}").format(f"{_READ_SECONDS}s"))

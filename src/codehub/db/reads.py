@@ -1,12 +1,13 @@
 """What a tick reads: the workspaces that need something, a slice of those that do not, and any by name.
 
-Each query walks partial indexes (0005), so its cost follows what it returns, not how many workspaces exist.
+Each query walks partial indexes (0005, 0021), so its cost follows what it returns, not how many workspaces exist.
 All of them page by id: give the last id of one page as `after` to get the next.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from uuid import UUID
 
 from psycopg import AsyncCursor
@@ -15,19 +16,23 @@ from psycopg.sql import SQL
 
 from codehub.db.pool import Connection
 from codehub.db.rows import COLUMNS, workspace_of
-from codehub.model.workspace import Workspace, WorkspaceId
+from codehub.model.failure import LONGEST_DELAY
+from codehub.model.workspace import InstanceBackend, Workspace, WorkspaceId
 
 log = logging.getLogger(__name__)
 
 _BEFORE_ALL = WorkspaceId(UUID(int=0))
 
 # Three disjoint sets, each found through the index named beside it. Left to the sweep, because only time or a person
-# will change them: ERROR without an unanswered recovery, the trash that waits for GC, and the pauses of an outage.
+# will change them: ERROR without an unanswered recovery, the trash that waits for GC, and the pauses of an outage (one
+# that ends later than any pause is from before the clock jumped), but for an ARCHIVING that its user wants to leave.
 NEEDING_WORK = SQL("""
 SELECT {COLUMNS} FROM (
     (SELECT * FROM workspaces  -- idx_workspaces_reconcile
      WHERE deleted_at IS NULL AND (phase <> desired_state OR operation <> 'NONE') AND phase <> 'ERROR'
-       AND (error_reason IS DISTINCT FROM 'Unreachable' OR retry_at IS NULL OR retry_at <= %(now)s)
+       AND NOT (error_reason IS NOT DISTINCT FROM 'Unreachable' AND retry_at IS NOT NULL
+                AND retry_at > %(now)s AND retry_at <= %(now)s + %(longest)s
+                AND NOT (operation = 'ARCHIVING' AND desired_state IN ('STANDBY', 'RUNNING')))
        AND id > %(after)s AND id <> ALL(%(but)s::uuid[])
      ORDER BY id LIMIT %(limit)s)
     UNION ALL
@@ -36,7 +41,8 @@ SELECT {COLUMNS} FROM (
        AND NOT (phase = 'DELETING' AND operation = 'NONE'
                 AND conditions -> 'storage.volume_ready' ->> 'reason' IS NOT DISTINCT FROM 'VolumeNotFound'
                 AND conditions -> 'infra.container_ready' ->> 'reason' IS NOT DISTINCT FROM 'ContainerNotFound')
-       AND (error_reason IS DISTINCT FROM 'Unreachable' OR retry_at IS NULL OR retry_at <= %(now)s)
+       AND NOT (error_reason IS NOT DISTINCT FROM 'Unreachable' AND retry_at IS NOT NULL
+                AND retry_at > %(now)s AND retry_at <= %(now)s + %(longest)s)
        AND id > %(after)s AND id <> ALL(%(but)s::uuid[])
      ORDER BY id LIMIT %(limit)s)
     UNION ALL
@@ -49,6 +55,7 @@ SELECT {COLUMNS} FROM (
 ORDER BY id LIMIT %(limit)s
 """).format(COLUMNS=COLUMNS)
 
+# idx_workspaces_sweep: of what is DELETED nothing is left to look at.
 SWEEP = SQL("SELECT {COLUMNS} FROM workspaces WHERE phase <> 'DELETED' AND id > %s ORDER BY id LIMIT %s").format(
     COLUMNS=COLUMNS
 )
@@ -69,6 +76,14 @@ ORDER BY phase_changed_at LIMIT %s
 """).format(COLUMNS=COLUMNS)
 
 
+# idx_workspaces_ttl_check
+SETTLED_ON = SQL("""
+SELECT {COLUMNS} FROM workspaces
+WHERE deleted_at IS NULL AND phase IN ('RUNNING', 'STANDBY') AND operation = 'NONE' AND desired_state = phase
+  AND instance_backend = %s
+""").format(COLUMNS=COLUMNS)
+
+
 async def needing_work(
     conn: Connection,
     now: datetime,
@@ -79,7 +94,9 @@ async def needing_work(
     """Workspaces with a wish, an operation, a deletion or a recovery to attend to, but for those that are busy."""
 
     async def page(after: WorkspaceId, limit: int) -> AsyncCursor[TupleRow]:
-        return await conn.execute(NEEDING_WORK, {"now": now, "limit": limit, "after": after, "but": list(but)})
+        return await conn.execute(
+            NEEDING_WORK, {"now": now, "longest": LONGEST_DELAY, "limit": limit, "after": after, "but": list(but)}
+        )
 
     return await _paged(page, after, limit)
 
@@ -108,6 +125,12 @@ async def ttl_candidates(conn: Connection, limit: int) -> Sequence[Workspace]:
     return _mapped(await cursor.fetchall())
 
 
+async def settled_on(conn: Connection, backend: InstanceBackend) -> Sequence[Workspace]:
+    """What runs or stands by on a backend as it should, with nothing going on."""
+    cursor = await conn.execute(SETTLED_ON, [backend])
+    return _mapped(await cursor.fetchall())
+
+
 async def _paged(
     page: Callable[[WorkspaceId, int], Awaitable[AsyncCursor[TupleRow]]], after: WorkspaceId | None, limit: int
 ) -> Sequence[Workspace]:
@@ -130,6 +153,12 @@ def _mapped(rows: Iterable[TupleRow]) -> list[Workspace]:
     for row in rows:
         try:
             found.append(workspace_of(row))
-        except (ValueError, KeyError, TypeError) as error:
-            log.warning("workspace %s cannot be read by this version: %s", row[0], error)
+        except Exception as error:  # noqa: BLE001 - whatever is in it, the others are read
+            _tell(row[0], f"{type(error).__name__}: {error}")
     return found
+
+
+@lru_cache(maxsize=1000)
+def _tell(identity: object, cause: str) -> None:
+    """Once: it is read again at every tick."""
+    log.warning("workspace %s cannot be read by this version: %s", identity, cause)

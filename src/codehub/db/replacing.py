@@ -6,6 +6,7 @@ different in a database that is older than the world around it is the last part 
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from psycopg.sql import SQL, Identifier, Literal
 
@@ -67,21 +68,54 @@ END $clear$;
 # - an old leader may still believe in any epoch up to the newest there ever was, so the new ones begin far above;
 # - whoever has logged out, or was logged out, since the backup stays so;
 # - what was in the trash may have been taken out of it since: it is kept for a whole retention again;
-# - an unfinished archive of this op_id may be complete in the store, with an older state of the home in it;
+# - no operation goes on under its old op_id: it has ended in the world, in whatever way. Its archive may be complete,
+#   with an older state of the home in it, and what it restored may have become a home that is newer than its archive;
+# - an instance that it was starting may never have become ready, which nothing else would ask: it is started again;
+# - which volume such an operation was making or removing is forgotten, unless the workspace is deleted: it may be
+#   somebody's home by now, and is a person's to decide. A home that is live is remembered;
 # - nobody was idle while there was no CodeHub;
-# - what an administrator said of missing homes was said of another world. Older schemas have no place for it.
+# - what an administrator said of missing homes was said of another world. Older schemas have no place for it;
+# - commits that were lost are settled herewith. They are counted on from the epoch, which is above every count there
+#   was before: its step is greater than the number of commits that are ever made between two restores.
 EPOCHS_PER_RESTORE = 1 << 32
 _SETTLE = """
 UPDATE {schema}.leadership SET epoch = greatest(epoch, {epoch}) + {step}, holder = 'a restore', since = now();
 DELETE FROM {schema}.sessions;
 UPDATE {schema}.workspaces SET deleted_at = now() WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
-UPDATE {schema}.workspaces SET op_id = gen_random_uuid()
-WHERE operation = 'ARCHIVING' AND archive_key IS DISTINCT FROM id || '/' || op_id || '/home.tar.zst';
+UPDATE {schema}.workspaces
+SET operation = 'NONE', op_id = gen_random_uuid(), op_started_at = NULL, retry_at = NULL, error_count = 0,
+    error_reason = CASE WHEN phase = 'ERROR' THEN error_reason END,
+    home_ctx = home_ctx || '{{"instance_op": null}}'
+WHERE operation <> 'NONE';
+UPDATE {schema}.workspaces
+SET home_ctx = home_ctx || '{{"volume": "none", "incarnation": null, "uid": null, "restore_marker": null}}'
+WHERE deleted_at IS NULL AND home_ctx ->> 'volume' <> 'live';
 UPDATE {schema}.workspaces SET last_access_at = now() WHERE desired_state = 'RUNNING' AND deleted_at IS NULL;
 DO $losses$ BEGIN
     DELETE FROM {schema}.accepted_losses;
 EXCEPTION WHEN undefined_table THEN NULL;
 END $losses$;
+ALTER TABLE {schema}.leadership
+    ADD COLUMN IF NOT EXISTS commits bigint NOT NULL DEFAULT 0,
+    ADD COLUMN IF NOT EXISTS lost_commits bigint,
+    ADD COLUMN IF NOT EXISTS lost_commits_at timestamptz;
+UPDATE {schema}.leadership SET commits = greatest(commits, epoch), lost_commits = NULL, lost_commits_at = NULL;
+"""
+
+# Which archives the database remembers (ADR 16), before anything draws a new op_id:
+# - an archive that was being made may have been completed, and become a workspace's own, after the backup: that is all
+#   which is known of it, so it is not remembered;
+# - a backup of an older schema remembers none from its own moment on. The migration that follows keeps that moment.
+_FORGET = """
+ALTER TABLE {schema}.leadership
+    ADD COLUMN IF NOT EXISTS archives_known_since timestamptz NOT NULL DEFAULT now();
+UPDATE {schema}.leadership SET archives_known_since = least(archives_known_since, {made_at});
+DO $remembered$ BEGIN
+    DELETE FROM {schema}.archive_operations AS remembered USING {schema}.workspaces
+    WHERE workspaces.id = remembered.workspace_id AND workspaces.op_id = remembered.op_id
+          AND workspaces.archive_key IS DISTINCT FROM workspaces.id || '/' || workspaces.op_id || '/home.tar.zst';
+EXCEPTION WHEN undefined_table THEN NULL;
+END $remembered$;
 """
 
 
@@ -90,8 +124,11 @@ def script_before(before: Contents) -> str:
     return f"BEGIN;\n{_guard(before)}{_CLEAR}"
 
 
-def script_after(namespace: str, counts: Mapping[str, int], before: Contents) -> str:
-    """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT."""
+def script_after(namespace: str, counts: Mapping[str, int], before: Contents, made_at: datetime) -> str:
+    """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT.
+
+    `made_at` is the moment of the backup.
+    """
     checks = SQL("").join(
         SQL(
             "DO $count$ BEGIN IF (SELECT count(*) FROM {table}) <> {count} THEN "
@@ -99,10 +136,11 @@ def script_after(namespace: str, counts: Mapping[str, int], before: Contents) ->
         ).format(table=Identifier(namespace, table), count=Literal(count))
         for table, count in sorted(counts.items())
     )
+    forget = SQL(_FORGET).format(schema=Identifier(namespace), made_at=Literal(made_at))
     settle = SQL(_SETTLE).format(
         schema=Identifier(namespace), epoch=Literal(before.epoch), step=Literal(EPOCHS_PER_RESTORE)
     )
-    return f"SET lock_timeout = '30s';\n{checks.as_string()}{settle.as_string()}{_guard(before)}"
+    return f"SET lock_timeout = '30s';\n{checks.as_string()}{forget.as_string()}{settle.as_string()}{_guard(before)}"
 
 
 def _guard(before: Contents) -> str:

@@ -42,8 +42,8 @@ class Holder:
 
 
 INSERT = """
-INSERT INTO sessions (token_hash, user_id, expires_at, address, user_agent)
-VALUES (%(hash)s, %(user)s, now() + %(lifetime)s, %(address)s, %(agent)s)
+INSERT INTO sessions (token_hash, user_id, expires_at, address, user_agent, provider_session)
+VALUES (%(hash)s, %(user)s, now() + %(lifetime)s, %(address)s, %(agent)s, %(provider_session)s)
 RETURNING id
 """
 
@@ -69,10 +69,27 @@ SELECT least(s.expires_at, s.last_seen_at + %(idle)s) FROM sessions s JOIN users
 WHERE s.id = %(id)s AND {_ALIVE} AND u.disabled_at IS NULL
 """  # noqa: S608 - constants
 
+SET_PROOF = "UPDATE sessions SET proof_hash = %s, proof_until = now() + %s WHERE id = %s"
+HAS_PROOF = "SELECT EXISTS (SELECT FROM sessions WHERE id = %s AND proof_hash = %s AND proof_until > now())"
 EXISTS = "SELECT EXISTS (SELECT FROM sessions WHERE id = %s AND user_id = %s AND expires_at > now())"
 ANY = "SELECT EXISTS (SELECT FROM sessions)"
 DELETE_ONE = "DELETE FROM sessions WHERE id = %s AND user_id = %s"
 DELETE_ALL = "DELETE FROM sessions WHERE user_id = %s AND id IS DISTINCT FROM %s::uuid"
+
+# One that does not know which of the provider's it came from may be the one that is meant, if its user is.
+_AT_PROVIDER = """
+u.issuer = %(issuer)s AND (%(subject)s::text IS NULL OR u.subject = %(subject)s)
+AND (%(provider_session)s::text IS NULL OR s.provider_session = %(provider_session)s
+     OR (s.provider_session IS NULL AND %(subject)s::text IS NOT NULL))
+"""
+
+USERS_AT_PROVIDER = f"""
+SELECT DISTINCT u.id FROM sessions s JOIN users u ON u.id = s.user_id WHERE {_AT_PROVIDER} ORDER BY u.id
+"""  # noqa: S608 - constants
+
+DELETE_AT_PROVIDER = f"""
+DELETE FROM sessions s USING users u WHERE u.id = s.user_id AND u.id = %(user)s AND {_AT_PROVIDER}
+"""  # noqa: S608 - constants
 
 PRUNE = """
 DELETE FROM sessions WHERE id IN (
@@ -89,9 +106,17 @@ async def insert(
     *,
     address: str | None = None,
     user_agent: str | None = None,
+    provider_session: str | None = None,
 ) -> UUID:
     agent = None if user_agent is None else storable(user_agent)[:_AGENT_LENGTH]
-    values = {"hash": token_hash, "user": user, "lifetime": lifetime, "address": address, "agent": agent}
+    values = {
+        "hash": token_hash,
+        "user": user,
+        "lifetime": lifetime,
+        "address": address,
+        "agent": agent,
+        "provider_session": provider_session,
+    }
     row = await (await conn.execute(INSERT, values)).fetchone()
     assert row is not None
     identity: UUID = row[0]
@@ -131,6 +156,15 @@ async def exists(conn: Connection, session: UUID, user: UserId) -> bool:
     return await (await conn.execute(EXISTS, [session, user])).fetchone() == (True,)
 
 
+async def set_proof(conn: Connection, session: UUID, proof_hash: bytes, lifetime: timedelta) -> None:
+    """In place of the one before."""
+    await conn.execute(SET_PROOF, [proof_hash, lifetime, session])
+
+
+async def has_proof(conn: Connection, session: UUID, proof_hash: bytes) -> bool:
+    return await (await conn.execute(HAS_PROOF, [session, proof_hash])).fetchone() == (True,)
+
+
 async def is_any(conn: Connection) -> bool:
     """Whether there is a session at all, of anybody."""
     return await (await conn.execute(ANY)).fetchone() == (True,)
@@ -142,6 +176,22 @@ async def delete(conn: Connection, session: UUID, user: UserId) -> bool:
 
 async def delete_all(conn: Connection, user: UserId, *, but: UUID | None = None) -> int:
     return (await conn.execute(DELETE_ALL, [user, but])).rowcount
+
+
+async def users_at_provider(
+    conn: Connection, issuer: str, subject: str | None, provider_session: str | None
+) -> Sequence[UserId]:
+    """Whose sessions came from there: of this subject, of this session there, or both."""
+    values = {"issuer": issuer, "subject": subject, "provider_session": provider_session}
+    return [row[0] for row in await (await conn.execute(USERS_AT_PROVIDER, values)).fetchall()]
+
+
+async def delete_at_provider(
+    conn: Connection, user: UserId, issuer: str, subject: str | None, provider_session: str | None
+) -> int:
+    """Those of one user; how many."""
+    values = {"user": user, "issuer": issuer, "subject": subject, "provider_session": provider_session}
+    return (await conn.execute(DELETE_AT_PROVIDER, values)).rowcount
 
 
 async def prune(conn: Connection, idle: timedelta, limit: int) -> int:

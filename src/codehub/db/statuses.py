@@ -27,8 +27,13 @@ class StatusChange:
     now: Status
 
     @property
-    def starts_operation(self) -> bool:
-        return self.was.status.operation is Operation.NONE and self.now.operation is not Operation.NONE
+    def relies_on_wish(self) -> bool:
+        """Whether it starts an operation or ends in ERROR: then it must be for what is still wished.
+
+        An ERROR written over a deletion would say that whoever deleted the workspace had been told of it.
+        """
+        starts = self.was.status.operation is Operation.NONE and self.now.operation is not Operation.NONE
+        return starts or (self.now.phase is Phase.ERROR and self.was.status.phase is not Phase.ERROR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +51,24 @@ class HistoryEntry:
     duration_ms: int | None = None
 
 
-# `leader` holds off a new leader's epoch until this transaction has ended; if the epoch has moved on, it is empty and
-# so is everything after it. `change` locks the rows in the order of their ids, like every bulk write, so that two of
-# them cannot deadlock. A row that changed since the decision (or while we waited for its lock) fails the comparison.
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The rows that were, and the number of this commit."""
+
+    ids: set[WorkspaceId]
+    commit: int
+
+
+# `leader` holds off a new leader's epoch until this transaction has ended, and counts this commit (ADR 24). If the
+# epoch has moved on, or the database has gone back behind a commit that it has confirmed, it is empty and so is
+# everything after it. `change` locks the rows in the order of their ids, like every bulk write, so that two of them
+# cannot deadlock. A row that changed since the decision (or while we waited for its lock) fails the comparison.
 WRITE = """
 WITH leader AS MATERIALIZED (
-    SELECT epoch FROM leadership WHERE epoch = %(epoch)s FOR SHARE
+    UPDATE leadership SET commits = commits + 1 WHERE epoch = %(epoch)s AND commits >= %(after)s RETURNING commits
 ), given AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(changes)s) AS change (
-        id uuid, operation_was workspace_operation, op_id_was uuid, phase_was workspace_state, starts boolean,
+        id uuid, operation_was workspace_operation, op_id_was uuid, phase_was workspace_state, relies boolean,
         desired_was workspace_state, deleted_was timestamptz,
         conditions jsonb, phase workspace_state, phase_changed_at timestamptz, observed_at timestamptz,
         operation workspace_operation, op_started_at timestamptz, op_id uuid, archive_key text, home_ctx jsonb,
@@ -74,11 +88,11 @@ WITH leader AS MATERIALIZED (
       AND w.operation = change.operation_was
       AND w.op_id IS NOT DISTINCT FROM change.op_id_was
       AND w.phase = change.phase_was
-      AND (NOT change.starts
+      AND (NOT change.relies
            OR w.desired_state = change.desired_was AND w.deleted_at IS NOT DISTINCT FROM change.deleted_was)
     RETURNING w.id
 )
-SELECT EXISTS (SELECT FROM leader), ARRAY(SELECT id FROM written)
+SELECT (SELECT commits FROM leader), ARRAY(SELECT id FROM written)
 """
 
 RECORD = """
@@ -95,21 +109,22 @@ WHERE id IN (SELECT id FROM workspace_history WHERE at < %s ORDER BY at LIMIT %s
 """
 
 
-async def write_statuses(conn: Connection, epoch: int, changes: Sequence[StatusChange]) -> set[WorkspaceId]:
-    """Write all that still apply and return their ids; raise `StaleLeader`, with nothing written, if `epoch` is old.
+async def write_statuses(conn: Connection, epoch: int, changes: Sequence[StatusChange], *, after: int = 0) -> Written:
+    """Write all that still apply; raise `StaleLeader`, with nothing written, if `epoch` is old.
 
-    The fence lasts until the transaction ends, so what else is written in it is fenced too.
+    The same if the database does not know the commit `after` any more, which it has confirmed. The fence lasts until
+    the transaction ends, so what else is written in it is fenced too.
     """
     ids = [change.was.id for change in changes]
     if len(set(ids)) != len(ids):
         raise ValueError("a workspace can be changed only once in a write")
-    arguments = {"epoch": epoch, "changes": Jsonb([given(change) for change in changes])}
+    arguments = {"epoch": epoch, "after": after, "changes": Jsonb([given(change) for change in changes])}
     row = await (await conn.execute(WRITE, arguments)).fetchone()
     assert row is not None
-    is_leader, written = row
-    if not is_leader:
-        raise StaleLeader(f"Leadership {epoch} has ended; another coordinator leads now.")
-    return {WorkspaceId(identity) for identity in written}
+    commit, written = row
+    if commit is None:
+        raise StaleLeader(f"Leadership {epoch} has ended; another coordinator leads now, or the database went back.")
+    return Written({WorkspaceId(identity) for identity in written}, commit)
 
 
 async def record_history(conn: Connection, entries: Iterable[HistoryEntry]) -> None:
@@ -140,7 +155,7 @@ def given(change: StatusChange) -> dict[str, Any]:
         "operation_was": was.operation,
         "op_id_was": _text(was.op_id),
         "phase_was": was.phase,
-        "starts": change.starts_operation,
+        "relies": change.relies_on_wish,
         "desired_was": wish.desired_state,
         "deleted_was": _iso(wish.deleted_at),
         "conditions": storable(conditions.to_json(now.conditions)),

@@ -58,6 +58,16 @@ SELECT a.at, u.username FROM audit_log a LEFT JOIN users u ON u.id = a.actor_use
 WHERE a.workspace_id = %s AND a.action = 'workspace.visit' ORDER BY a.at DESC, a.id DESC LIMIT %s
 """
 
+# As the rows' own trigger tells of a change: whoever has this user inside looks at once whether they still may be.
+TELL = """
+SELECT pg_notify('ws_sse', json_build_object('id', w.id, 'owner_user_id', w.owner_user_id)::text)
+FROM workspaces w
+WHERE w.deleted_at IS NULL AND w.phase = 'RUNNING' AND (w.owner_user_id = %(user)s OR w.id IN (
+    SELECT v.workspace_id FROM visits v JOIN sessions s ON s.id = v.session_id WHERE s.user_id = %(user)s
+    UNION ALL
+    SELECT v.workspace_id FROM visits v JOIN tokens t ON t.id = v.token_id WHERE t.user_id = %(user)s))
+"""
+
 PRUNE = """
 DELETE FROM visits WHERE id IN (SELECT id FROM visits WHERE expires_at <= now() LIMIT %s)
 """
@@ -93,6 +103,11 @@ async def by_others(conn: Connection, workspace: WorkspaceId, limit: int) -> Seq
     """When administrators entered it, the newest first, and which."""
     rows = await (await conn.execute(PAGE, [workspace, limit])).fetchall()
     return [(at, username) for at, username in rows]
+
+
+async def tell_of_revocation(conn: Connection, user: UserId) -> None:
+    """Before a login of this user's ends, in the same transaction; heard when that is committed."""
+    await conn.execute(TELL, {"user": user})
 
 
 async def prune(conn: Connection, limit: int) -> int:

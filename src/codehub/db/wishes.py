@@ -5,7 +5,7 @@ Everything is compare-and-set on what it was decided from: where something chang
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.sql import SQL
@@ -40,6 +40,7 @@ class NewWorkspace:
     archive_ttl_seconds: int
     description: str | None = None
     memo: str | None = None
+    tags: tuple[str, ...] = ()
     source_archive: ArchiveKey | None = None
     desired_state: Desired = Desired.RUNNING
     asked_by: str = ""
@@ -48,8 +49,8 @@ class NewWorkspace:
 INSERT = SQL("""
 INSERT INTO workspaces (
     id, owner_user_id, instance_backend, storage_backend, home_store_key, source_archive, name, description, memo,
-    image_ref, desired_state, standby_ttl_seconds, archive_ttl_seconds, asked_by)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    tags, image_ref, desired_state, standby_ttl_seconds, archive_ttl_seconds, asked_by)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 RETURNING {COLUMNS}
 """).format(COLUMNS=COLUMNS)
 
@@ -90,8 +91,8 @@ WHERE w.id = locked.id AND w.desired_state = 'DELETED' AND w.phase IN ('ARCHIVED
 
 TOUCH_ACCESS = """
 WITH visited AS MATERIALIZED (
-    SELECT id, least(at, now()) AS at  -- a proxy's clock may be ahead; ours decides
-    FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS visit (id, at)
+    SELECT id, now() - make_interval(secs => age) AS at
+    FROM unnest(%(ids)s::uuid[], %(ages)s::float8[]) AS visit (id, age)
 ), locked AS MATERIALIZED (
     SELECT w.id, visited.at FROM workspaces w JOIN visited USING (id) ORDER BY w.id FOR NO KEY UPDATE OF w
 )
@@ -100,12 +101,24 @@ FROM locked
 WHERE w.id = locked.id AND (w.last_access_at IS NULL OR w.last_access_at < locked.at)
 """
 
+# Nobody is idle because the clock jumped: whoever runs counts as used now, and a lease lasts as long as it did before.
+RESTART_IDLE_TIMES = """
+WITH locked AS MATERIALIZED (
+    SELECT id FROM workspaces WHERE desired_state = 'RUNNING' AND deleted_at IS NULL ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE workspaces w
+SET last_access_at = now(),
+    keep_awake_until = w.keep_awake_until
+        + CASE WHEN w.keep_awake_until > now() - %(jump)s::interval THEN %(jump)s::interval ELSE '0' END
+FROM locked WHERE w.id = locked.id
+"""
+
 
 async def insert(conn: Connection, new: NewWorkspace) -> Workspace:
     """Create the row; the controller takes it from there."""
     values = [
         new.id, new.owner_user_id, new.instance_backend.value, new.storage_backend.value, volume_name(new.id),
-        new.source_archive, new.name, new.description, new.memo, new.image_ref, new.desired_state.value,
+        new.source_archive, new.name, new.description, new.memo, list(new.tags), new.image_ref, new.desired_state.value,
         new.standby_ttl_seconds, new.archive_ttl_seconds, storable(new.asked_by),
     ]  # fmt: skip
     row = await (await conn.execute(INSERT, values)).fetchone()
@@ -125,9 +138,15 @@ async def finish_deletions(conn: Connection, ids: Collection[WorkspaceId]) -> in
     return cursor.rowcount
 
 
-async def touch_access(conn: Connection, visits: Mapping[WorkspaceId, datetime]) -> int:
-    """Record when workspaces were last used; a time earlier than the known one changes nothing. Rows changed."""
-    cursor = await conn.execute(TOUCH_ACCESS, {"ids": list(visits.keys()), "times": list(visits.values())})
+async def touch_access(conn: Connection, ages: Mapping[WorkspaceId, float]) -> int:
+    """Record how many seconds ago workspaces were last used; an earlier use than the known one changes nothing."""
+    cursor = await conn.execute(TOUCH_ACCESS, {"ids": list(ages.keys()), "ages": list(ages.values())})
+    return cursor.rowcount
+
+
+async def restart_idle_times(conn: Connection, jump: timedelta) -> int:
+    """The database's clock jumped by this much: everybody's idle time begins anew. Rows changed."""
+    cursor = await conn.execute(RESTART_IDLE_TIMES, {"jump": jump})
     return cursor.rowcount
 
 

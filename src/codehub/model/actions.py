@@ -34,6 +34,16 @@ class DeleteVolume:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkWhole:
+    """Note beside the volume that it holds a whole home: nobody has worked in one before it is marked.
+
+    The database may forget that (a restored backup, lost commits); then the mark is what says so.
+    """
+
+    volume: VolumeRef
+
+
+@dataclass(frozen=True, slots=True)
 class StartArchiveJob:
     op_id: OpId
     volume: VolumeRef
@@ -66,6 +76,7 @@ Action = (
     | RemoveInstance
     | CreateVolume
     | DeleteVolume
+    | MarkWhole
     | StartArchiveJob
     | StartRestoreJob
     | RemoveJob

@@ -7,9 +7,12 @@ workspace exists.
 from dataclasses import replace
 from datetime import datetime
 
+from codehub.model import conditions as c
+from codehub.model.failure import is_put_off
 from codehub.model.observation import Seen
 from codehub.model.observe import is_unknown
 from codehub.model.plan import may_delete_unknown
+from codehub.model.suspicion import is_absence_unsure
 from codehub.model.workspace import UNLABELLED, HomeContext, Operation, OpId, Phase, Status, VolumeState, Workspace
 
 
@@ -39,7 +42,10 @@ def is_complete(workspace: Workspace, seen: Seen) -> bool:
         case Operation.CREATE_EMPTY_ARCHIVE:
             return status.archive_key is not None and conditions.archive_ready.status
         case Operation.DELETING:
-            return _no_instance(seen) and (_no_volume(seen) or is_unknown(status.home_ctx, seen.volume))
+            # Nobody looks after it any more. What was once seen for certain is still in the condition.
+            unsure = is_absence_unsure(workspace, seen) and conditions.volume_ready.reason != c.VOLUME_NOT_FOUND
+            gone = _no_volume(seen) and not unsure
+            return _no_instance(seen) and (gone or is_unknown(status.home_ctx, seen.volume))
 
 
 def completed(workspace: Workspace, seen: Seen) -> Status:
@@ -98,6 +104,8 @@ def started(workspace: Workspace, operation: Operation, seen: Seen, now: datetim
             endpoint = None
         case _:
             pass
+    # Of a crash loop, and of an archive that fails again and again, the failures add up.
+    adds_up = operation is Operation.STARTING or (operation is Operation.ARCHIVING and is_put_off(status))
     return replace(
         status,
         operation=operation,
@@ -105,7 +113,7 @@ def started(workspace: Workspace, operation: Operation, seen: Seen, now: datetim
         op_started_at=now,
         home_ctx=home,
         endpoint=endpoint,
-        error_count=status.error_count if operation is Operation.STARTING else 0,
+        error_count=status.error_count if adds_up else 0,
         error_reason=None,
         retry_at=None,
     )

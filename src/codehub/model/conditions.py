@@ -6,13 +6,14 @@ so that nothing is written for it. Unknown keys written by a newer version survi
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 VOLUME_READY = "storage.volume_ready"
 ARCHIVE_READY = "storage.archive_ready"
 CONTAINER_READY = "infra.container_ready"
 HEALTHY = "policy.healthy"
+ARCHIVE_ADOPTED = "storage.archive_adopted"  # for its owner: a restored database was given a newer archive of it
 
 NOT_OBSERVED = "NotObserved"
 
@@ -21,6 +22,7 @@ VOLUME_NOT_FOUND = "VolumeNotFound"
 RESTORE_INCOMPLETE = "RestoreIncomplete"
 VOLUME_CONDEMNED = "VolumeCondemned"
 VOLUME_UNKNOWN = "VolumeUnknown"
+VOLUME_UNPROVEN = "VolumeUnproven"  # unknown, and not marked as whole: a restore into it may not have ended
 
 CONTAINER_RUNNING = "ContainerRunning"
 CONTAINER_NOT_RUNNING = "ContainerNotRunning"  # it exists but is dead, or is not ready yet
@@ -34,7 +36,10 @@ ARCHIVE_UNREACHABLE = "ArchiveUnreachable"
 ARCHIVE_TIMEOUT = "ArchiveTimeout"
 NO_ARCHIVE = "NoArchive"
 
+RESTORED_FROM_ARCHIVE = "RestoredFromArchive"
+
 ALL_CONDITIONS_MET = "AllConditionsMet"
+ARCHIVE_FAILED = "ArchiveFailed"  # healthy, with a warning: the home could not be archived, and is whole
 CONTAINER_WITHOUT_VOLUME = "ContainerWithoutVolume"
 ARCHIVE_ACCESS_ERROR = "ArchiveAccessError"
 
@@ -73,6 +78,27 @@ class Conditions:
         return self if healthy is self.healthy else replace(self, healthy=healthy)
 
 
+def archive_adopted(archived_at: datetime, database_of: datetime, now: datetime) -> tuple[str, Condition]:
+    """The key and the condition that tell an owner that the archive is newer than what the database remembers."""
+    sentence = (
+        f"Restored from your archive of {_minute(archived_at)}; the database was restored to {_minute(database_of)}."
+    )
+    return ARCHIVE_ADOPTED, Condition(True, RESTORED_FROM_ARCHIVE, sentence, now)
+
+
+def without_adoption(conditions: Conditions) -> Conditions:
+    """Once there is an archive that is newer still."""
+    if ARCHIVE_ADOPTED not in conditions.others:
+        return conditions
+    return replace(
+        conditions, others={key: value for key, value in conditions.others.items() if key != ARCHIVE_ADOPTED}
+    )
+
+
+def _minute(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def from_json(stored: Mapping[str, Any]) -> Conditions:
     """Read the column. Missing keys, and missing fields of a key, take their defaults."""
     known = {VOLUME_READY, ARCHIVE_READY, CONTAINER_READY, HEALTHY}
@@ -93,14 +119,15 @@ def to_json(conditions: Conditions) -> dict[str, Any]:
         CONTAINER_READY: (conditions.container_ready, _UNOBSERVED.container_ready),
         HEALTHY: (conditions.healthy, _UNOBSERVED.healthy),
     }
-    observed = {key: _stored(condition) for key, (condition, unobserved) in named.items() if condition != unobserved}
+    observed = {key: stored(condition) for key, (condition, unobserved) in named.items() if condition != unobserved}
     return {**conditions.others, **observed}
 
 
 _UNOBSERVED = Conditions()
 
 
-def _stored(condition: Condition) -> dict[str, Any]:
+def stored(condition: Condition) -> dict[str, Any]:
+    """One condition as the column has it."""
     since = condition.last_transition_time
     return {
         "status": condition.status,

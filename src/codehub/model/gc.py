@@ -1,8 +1,12 @@
 """GC rules: which archives in the store nobody needs any more.
 
-An archive is deleted only when it has been an orphan for the whole delay, and never when doing so would take the
-newest complete archive of a workspace that is not deleted, a key of a workspace the database does not know, or an
-implausible share of everything (a database restored from an old backup must not empty the bucket).
+The database remembers every operation that it began an archive with. An archive that it does not remember was made in
+a future that it lost (it was restored from a backup, or a failover lost commits): that may be the newest state of
+somebody's home, so it is kept until an administrator decides (ADR 16). This is about deleted workspaces too.
+
+What is remembered is deleted only when it has been an orphan for the whole delay, and never when doing so would take
+the newest complete archive of a workspace that is not deleted, a key of a workspace the database does not know, or an
+implausible share of everything that no row explains.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -46,6 +50,26 @@ class GcRules:
 
 
 @dataclass(frozen=True, slots=True)
+class Unneeded:
+    """Archives that no row needs: the first half of a plan. The second asks which of them the database remembers."""
+
+    archives: tuple[FoundArchive, ...]  # in the order of the listing
+    last_resorts: frozenset[str]  # … the newest complete archive of a workspace that is not deleted
+    unexplained: frozenset[str]  # … of a row that is neither deleted nor has a newer archive, or of no row
+    unknown: frozenset[str]  # … of workspaces that the database does not know, at an administrator's word
+    foreign: tuple[str, ...]  # not of our form, or of no workspace we know
+    found: int  # archives in the store, needed ones included
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Which archives the database began itself."""
+
+    keys: Collection[str]
+    since: datetime  # archives from before that moment count as remembered: nobody took notes then
+
+
+@dataclass(frozen=True, slots=True)
 class GcPlan:
     """What one cycle does; `stopped` says why it deletes nothing although it could."""
 
@@ -53,6 +77,7 @@ class GcPlan:
     start_timers: tuple[ArchiveKey, ...]
     clear_timers: tuple[str, ...]
     foreign: tuple[str, ...]  # keys that are not of our form, or of no workspace we know: reported, never touched
+    unremembered: tuple[ArchiveKey, ...] = ()  # of a future that the database lost: kept until somebody decides
     stopped: str | None = None
 
 
@@ -72,45 +97,86 @@ def protected_keys(known: Iterable[KnownWorkspace], now: datetime, rules: GcRule
     return frozenset(keys)
 
 
-def plan(
+def unneeded(
     found: Sequence[FoundArchive],
     known: Sequence[KnownWorkspace],
+    now: datetime,
+    rules: GcRules,
+    *,
+    unknown_too: bool = False,
+) -> Unneeded:
+    """What no row needs. `unknown_too` is an administrator's word: also keys of workspaces that are not known."""
+    rows = {str(row.id): row for row in known}
+    protected = protected_keys(known, now, rules)
+    complete = {archive.key: archive.modified_at for archive in found if archive.complete}
+    newest: dict[str, FoundArchive] = {}
+    archives: list[FoundArchive] = []
+    unexplained: set[str] = set()
+    unknown: set[str] = set()
+    foreign: list[str] = []
+    for archive in found:
+        owner = archive_owner(archive.key)
+        row = None if owner is None else rows.get(owner)
+        if owner is None or (row is None and not unknown_too):
+            foreign.append(archive.key)
+            continue
+        if row is not None and row.deleted_at is None and archive.complete:
+            best = newest.get(owner)
+            newest[owner] = archive if best is None or archive.modified_at > best.modified_at else best
+        if archive.key in protected:
+            continue
+        archives.append(archive)
+        if row is None:
+            unknown.add(archive.key)
+        if row is None or not _is_explained(archive, row, complete):
+            unexplained.add(archive.key)
+    last_resorts = frozenset(archive.key for archive in newest.values())
+    return Unneeded(
+        archives=tuple(archives),
+        last_resorts=last_resorts,
+        unexplained=frozenset(unexplained),
+        unknown=frozenset(unknown),
+        foreign=tuple(foreign),
+        found=len(found),
+    )
+
+
+def plan(
+    candidates: Unneeded,
+    memory: Memory,
     timers: Mapping[str, datetime],
     now: datetime,
     rules: GcRules,
     *,
     override: bool = False,
-    unknown_too: bool = False,
 ) -> GcPlan:
-    """Sort what was found into keep, wait and delete. `timers` says since when a key has been an orphan.
+    """Sort what no row needs into keep, wait and delete. `timers` says since when a key has been an orphan.
 
-    `override` and `unknown_too` are an administrator's words: delete although it looks implausible; delete also keys
-    of workspaces that the database does not know.
+    `override` is an administrator's word: delete although it looks implausible. The stop is for rows that are wrong or
+    belong to another installation: what a lost future left behind never gets as far as that.
     """
-    owners = {archive.key: archive_owner(archive.key) for archive in found}
-    protected = protected_keys(known, now, rules) | _newest_of_the_living(found, owners, known)
-    ids = {str(row.id) for row in known}
-    ours: list[ArchiveKey] = []
-    foreign: list[str] = []
-    for key, owner in owners.items():
-        if owner is not None and (owner in ids or unknown_too):
-            ours.append(ArchiveKey(key))
-        else:
-            foreign.append(key)
-    orphans = {key: None for key in ours if key not in protected}  # a set that keeps the order of the listing
+    orphans: dict[ArchiveKey, None] = {}  # a set that keeps the order of the listing
+    unremembered: list[ArchiveKey] = []
+    for archive in candidates.archives:
+        key = ArchiveKey(archive.key)
+        if not (key in memory.keys or archive.modified_at < memory.since or key in candidates.unknown):
+            unremembered.append(key)
+        elif key not in candidates.last_resorts:
+            orphans[key] = None
     due = [key for key in orphans if key in timers and now - timers[key] >= rules.orphan_delay]
+    odd = sum(key in candidates.unexplained for key in orphans)
     stopped = None
-    odd = len(orphans.keys() - _replaced(orphans, found, known))
-    if not override and odd > rules.implausible_count and odd > len(found) * rules.implausible_share:
+    if not override and odd > rules.implausible_count and odd > candidates.found * rules.implausible_share:
         stopped = (
-            f"{odd} of {len(found)} archives look orphaned, which is implausible. Check that the database is "
-            "the right one; an administrator can override."
+            f"{odd} of {candidates.found} archives look orphaned and no workspace explains why, which is implausible. "
+            "Check that the database is the right one; an administrator can override."
         )
     return GcPlan(
         delete=() if stopped else tuple(due),
         start_timers=tuple(key for key in orphans if key not in timers),
         clear_timers=tuple(key for key in timers if key not in orphans),
-        foreign=tuple(foreign),
+        foreign=candidates.foreign,
+        unremembered=tuple(unremembered),
         stopped=stopped,
     )
 
@@ -121,35 +187,9 @@ def _in_trash(row: KnownWorkspace, now: datetime, rules: GcRules) -> bool:
     return now <= row.deleted_at + rules.trash_retention
 
 
-def _replaced(
-    orphans: Collection[ArchiveKey], found: Sequence[FoundArchive], known: Sequence[KnownWorkspace]
-) -> frozenset[ArchiveKey]:
-    """Orphans that are no newer than the archive that took their place: every workspace in use leaves some.
-
-    A database restored from an old backup has none of these: there, the orphans are the newer ones.
-    """
-    complete = {archive.key: archive.modified_at for archive in found if archive.complete}
-    modified = {archive.key: archive.modified_at for archive in found}
-    rows = {str(row.id): row for row in known}
-    replaced = set()
-    for key in orphans:
-        row = rows.get(archive_owner(key) or "")
-        present = complete.get(row.archive_key) if row is not None and row.archive_key is not None else None
-        if row is not None and key != row.archive_key and present is not None and present >= modified[key]:
-            replaced.add(key)
-    return frozenset(replaced)
-
-
-def _newest_of_the_living(
-    found: Sequence[FoundArchive], owners: Mapping[str, str | None], known: Sequence[KnownWorkspace]
-) -> frozenset[ArchiveKey]:
-    """The newest complete archive of each workspace that is not deleted: the last resort if its row is wrong."""
-    living = {str(row.id) for row in known if row.deleted_at is None}
-    newest: dict[str, FoundArchive] = {}
-    for archive in found:
-        owner = owners[archive.key]
-        if not archive.complete or owner is None or owner not in living:
-            continue
-        if owner not in newest or archive.modified_at > newest[owner].modified_at:
-            newest[owner] = archive
-    return frozenset(ArchiveKey(archive.key) for archive in newest.values())
+def _is_explained(archive: FoundArchive, row: KnownWorkspace, complete: Mapping[str, datetime]) -> bool:
+    """Whether the row says why nobody needs it: its owner deleted the workspace, or a newer archive took its place."""
+    if row.deleted_at is not None:
+        return True
+    present = None if row.archive_key is None else complete.get(row.archive_key)
+    return archive.key != row.archive_key and present is not None and present >= archive.modified_at

@@ -5,9 +5,10 @@ Tests and the simulation check every decision against this list; it is written f
 
 from codehub.model import actions as a
 from codehub.model.observation import ArchiveSeen, Seen
+from codehub.model.observe import is_live
 from codehub.model.phase import LEVEL, VALID_PAIRS, calculate_phase
 from codehub.model.tick import Decision
-from codehub.model.workspace import Operation, Phase, VolumeState, Workspace
+from codehub.model.workspace import ErrorReason, Operation, Phase, Status, VolumeState, Workspace
 
 # Where completing each operation may lead; ERROR, DELETING and DELETED stand beside the order.
 _ADJACENT = {
@@ -19,10 +20,16 @@ _ADJACENT = {
     Operation.ARCHIVING: {(Phase.STANDBY, Phase.ARCHIVED)},
 }
 
+_OF_FAILED_ATTEMPTS = frozenset({ErrorReason.TIMEOUT, ErrorReason.RETRY_EXCEEDED})
+
 
 def violations(workspace: Workspace, seen: Seen, decision: Decision) -> list[str]:
     """Every contract that this decision breaks, in words; empty when it breaks none."""
-    return [*_of_the_status(workspace, decision), *_of_the_action(workspace, seen, decision)]
+    return [
+        *_of_the_status(workspace, decision),
+        *_of_the_end(workspace, seen, decision),
+        *_of_the_action(workspace, seen, decision),
+    ]
 
 
 def _of_the_status(workspace: Workspace, decision: Decision) -> list[str]:
@@ -49,6 +56,47 @@ def _of_the_status(workspace: Workspace, decision: Decision) -> list[str]:
     if before.operation in _ADJACENT and moved and pair not in _ADJACENT[before.operation]:
         broken.append(f"{before.operation} led from {before.phase} to {after.phase}")
     return broken
+
+
+def _of_the_end(workspace: Workspace, seen: Seen, decision: Decision) -> list[str]:
+    """An operation ends complete, in ERROR or by a deletion; only an ARCHIVING that gave nothing up may be left."""
+    before, after = workspace.status, decision.status
+    if before.operation is Operation.NONE or after.operation is not Operation.NONE:
+        return []
+    if seen.jobs is None or seen.volume is None:
+        return []  # of what was not looked at nothing can be said
+    broken = []
+    if seen.jobs:
+        broken.append("an operation ended before its job was seen to be gone")
+    whole = before.operation is Operation.ARCHIVING and before.home_ctx.volume is VolumeState.LIVE
+    whole = whole and is_live(before.home_ctx, seen.volume)
+    if whole and after.phase is Phase.ERROR and after.error_reason in _OF_FAILED_ATTEMPTS:
+        broken.append("a whole home was shut because it could not be archived")
+    if after.phase is Phase.ERROR or workspace.wish.deleted_at is not None or _is_finished(before.operation, after):
+        return broken
+    if not whole or (after.home_ctx, after.archive_key, after.op_id) != (
+        before.home_ctx,
+        before.archive_key,
+        before.op_id,
+    ):
+        broken.append(f"{before.operation} was left although it had given something up, or could not be left")
+    return broken
+
+
+def _is_finished(operation: Operation, after: Status) -> bool:
+    """Whether the operation got where it leads."""
+    seen, home = after.conditions, after.home_ctx
+    match operation:
+        case Operation.PROVISIONING | Operation.RESTORING:
+            return home.volume is VolumeState.LIVE
+        case Operation.STARTING:
+            return seen.container_ready.status
+        case Operation.ARCHIVING:
+            return home.volume is VolumeState.NONE and after.archive_key is not None
+        case Operation.CREATE_EMPTY_ARCHIVE:
+            return after.archive_key is not None
+        case _:
+            return home.instance_op is None
 
 
 def _of_the_action(workspace: Workspace, seen: Seen, decision: Decision) -> list[str]:

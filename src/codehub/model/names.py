@@ -12,7 +12,8 @@ from codehub.errors import InvalidName
 from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_ARCHIVE_KEY = re.compile(rf"({_UUID})/({_UUID})/home\.tar\.zst")
+ARCHIVE_KEY = rf"({_UUID})/({_UUID})/home\.tar\.zst"
+_ARCHIVE_KEY = re.compile(ARCHIVE_KEY)
 
 META_SUFFIX = ".meta"
 

@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from codehub.model import conditions as c
 from codehub.model.failure import is_waiting
+from codehub.model.leaving import is_abandoned
 from codehub.model.names import archive_key
 from codehub.model.observation import JobSeen, JobState, Seen
 from codehub.model.recovery import is_pending
@@ -58,6 +59,8 @@ def archive_need(workspace: Workspace, seen: Seen, now: datetime, *, suspected: 
             if job is not None:
                 return NOTHING  # it goes first
             return Need(archive=Depth.VERIFY if seen.volume.exists else Depth.LOOK, waits=True)
+        case Operation.ARCHIVING if is_abandoned(workspace, seen):
+            return NOTHING  # whatever became of the archive, nobody waits for it
         case Operation.ARCHIVING:
             return _archiving(job, volume_exists=seen.volume.exists)
         case Operation.CREATE_EMPTY_ARCHIVE:
@@ -83,7 +86,8 @@ def _archiving(job: JobSeen | None, *, volume_exists: bool) -> Need:
 def _restoring(workspace: Workspace, seen: Seen, job: JobSeen | None) -> Need:
     home, volume = workspace.status.home_ctx, seen.volume
     assert volume is not None
-    if job is not None or not volume.exists or home.restore_marker == workspace.status.archive_key:
+    restored = volume.whole and volume.incarnation == home.incarnation
+    if job is not None or restored or not volume.exists or home.restore_marker == workspace.status.archive_key:
         return NOTHING
     if volume.incarnation != home.incarnation:
         return Need(archive=Depth.VERIFY, waits=True)  # an old volume is in the way, and is about to be removed

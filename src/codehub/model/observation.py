@@ -45,6 +45,7 @@ class VolumeSeen:
     incarnation: Incarnation = UNLABELLED
     uid: str = ""  # drawn by the driver each time it makes a volume: two of one incarnation still differ
     confirmed: bool = False  # of an absence: looked at directly, not only missing from a listing
+    whole: bool = False  # marked (actions.MarkWhole): it was live once, or its restore was seen to be complete
 
     @property
     def ref(self) -> VolumeRef:
@@ -55,7 +56,7 @@ class ArchiveSeen(Enum):
     """The state of one archive key in the store."""
 
     LISTED = auto()  # object and meta are there
-    VERIFIED = auto()  # … and size and checksum agree, checked in this very look
+    VERIFIED = auto()  # … and its bytes are what the meta says: the store shows in this look that they are those read
     MISSING = auto()  # object or meta is not there
     CORRUPTED = auto()
     EXPIRED = auto()
@@ -81,7 +82,7 @@ class JobSeen:
     restore_marker: ArchiveKey | None = None
     error: ErrorReason = ErrorReason.ACTION_FAILED
     message: str = ""
-    progress_at: datetime | None = None  # when it last got further
+    progress_at: datetime | None = None  # by its own clock, so only that it changed says that it got further
     bytes_done: int = 0
     files_done: int = 0
 

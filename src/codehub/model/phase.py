@@ -13,7 +13,7 @@ from codehub.model.workspace import ArchiveKey, Operation, Phase
 LEVEL = {Phase.PENDING: 0, Phase.ARCHIVED: 5, Phase.STANDBY: 10, Phase.RUNNING: 20}
 
 # Reasons of a false condition that say that something is, or may still be, there.
-_VOLUME_LEFT = frozenset({c.RESTORE_INCOMPLETE, c.VOLUME_CONDEMNED, c.VOLUME_UNKNOWN})
+_VOLUME_LEFT = frozenset({c.RESTORE_INCOMPLETE, c.VOLUME_CONDEMNED, c.VOLUME_UNKNOWN, c.VOLUME_UNPROVEN})
 _CONTAINER_LEFT = frozenset({c.CONTAINER_NOT_RUNNING})
 
 VALID_PAIRS = frozenset(

@@ -2,14 +2,16 @@
 
 A plain recovery only clears the error; the state is judged anew in the same tick, so a loss that is still there stays
 an ERROR. Naming a source settles what the home is from now on. A half-restored home is never made live, nor is a
-condemned one while its archive is intact; a whole volume is given up only when that was forced, and then for good.
+condemned one while its archive is intact; a volume that nothing proves whole only when that was forced. A whole volume
+is given up only when that was forced, and then for good; a volume that may be half restored, for the archive.
 """
 
 from dataclasses import replace
 
 from codehub.model import conditions as c
+from codehub.model.finishing import finishing
 from codehub.model.observation import Seen, VolumeSeen
-from codehub.model.observe import is_live
+from codehub.model.observe import is_live, is_unknown, is_unproven
 from codehub.model.suspicion import is_volume_lost
 from codehub.model.workspace import (
     MAX_RETIRED,
@@ -35,6 +37,8 @@ def honour(workspace: Workspace, seen: Seen) -> Status:
     request = workspace.wish.recover_request
     if request is None or not is_pending(workspace) or seen.volume is None:
         return status
+    if request.source is RecoverFrom.VOLUME and finishing(workspace, seen) is not None:
+        return status  # what it is about to say of the volume decides
     if is_volume_lost(workspace, seen) is None:
         return status  # whether the home is really gone must be looked at directly first
     handled = replace(status, recover_handled_id=request.id)
@@ -57,18 +61,29 @@ def honour(workspace: Workspace, seen: Seen) -> Status:
 def is_refused(status: Status, source: RecoverFrom, *, forced: bool) -> str | None:
     """Why this source cannot be recovered from, as far as the last observation tells; None when it can."""
     conditions = status.conditions
-    if source in (RecoverFrom.ARCHIVE, RecoverFrom.BLANK) and conditions.volume_ready.status and not forced:
-        return "A whole home volume exists. Recover from the volume, or force this to give the volume up."
+    if source in (RecoverFrom.ARCHIVE, RecoverFrom.BLANK) and not forced:
+        if conditions.volume_ready.status:
+            return "A whole home volume exists. Recover from the volume, or force this to give the volume up."
+        if conditions.volume_ready.reason == c.VOLUME_UNKNOWN:
+            return "A volume exists. Recover from the volume, or force this to give the volume up."
+        if conditions.volume_ready.reason == c.VOLUME_UNPROVEN and source is RecoverFrom.BLANK:
+            return "A volume exists that may be partly restored. Recover from the archive, or force this to give it up."
     if source is RecoverFrom.ARCHIVE and status.archive_key is None:
         return "There is no archive to recover from."
     if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.VOLUME_NOT_FOUND:
         return "There is no volume to recover from."
     if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.RESTORE_INCOMPLETE:
         return "The volume was only partly restored. Recover from the archive."
+    if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.VOLUME_UNPROVEN and not forced:
+        return (
+            "The volume may be only partly restored. Recover from the archive, or force this if you know that the "
+            "volume is whole."
+        )
     given_up = status.home_ctx.volume is not VolumeState.CONDEMNED
     if source is RecoverFrom.VOLUME and conditions.volume_ready.reason == c.VOLUME_CONDEMNED and given_up:
         return "The volume is an old one that was given up. Recover from the archive or from a blank home."
-    if source is RecoverFrom.VOLUME and _is_condemned_with_archive(status):
+    another = conditions.volume_ready.reason == c.VOLUME_UNKNOWN  # … than the one that was condemned
+    if source is RecoverFrom.VOLUME and _is_condemned_with_archive(status) and not another:
         return "The volume may be partly deleted, and its archive is intact. Recover from the archive."
     return None
 
@@ -81,7 +96,7 @@ def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen)
             return home
         case RecoverFrom.VOLUME:
             own = volume.incarnation == home.incarnation
-            half_restored = own and home.volume is VolumeState.RESTORING
+            half_restored = own and home.volume is VolumeState.RESTORING and not volume.whole
             moved_on_from = volume.incarnation in home.retired  # half-made, half-deleted or given up by force
             if half_restored or moved_on_from or (own and _is_condemned_with_archive(status)):
                 return None
@@ -89,6 +104,8 @@ def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen)
                 return None
             if is_live(home, volume):
                 return replace(home, uid=volume.uid, restore_marker=None)
+            if is_unproven(volume) and not request.forced:
+                return None
             return HomeContext(
                 volume=VolumeState.LIVE,
                 incarnation=volume.incarnation,
@@ -102,16 +119,17 @@ def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen)
             if is_live(home, volume) and not request.forced:
                 return None
             blank = request.source is RecoverFrom.BLANK
-            return _given_up(home, volume, forced=request.forced, blank=blank)
+            half = not blank and is_unknown(home, volume) and is_unproven(volume)
+            return _given_up(home, volume, for_good=request.forced or half, blank=blank)
 
 
-def _given_up(home: HomeContext, volume: VolumeSeen, *, forced: bool, blank: bool) -> HomeContext:
-    """The home without its volume. A volume that was lost may yet come back: only a forced one may be removed then."""
+def _given_up(home: HomeContext, volume: VolumeSeen, *, for_good: bool, blank: bool) -> HomeContext:
+    """The home without its volume. One that was lost may yet come back, and stays unless it is given up for good."""
     retired = home.retired
     lost = home.volume is VolumeState.LIVE and not is_live(home, volume)
     if home.incarnation is not None and not lost:
         retired = (*retired, home.incarnation)
-    if forced and volume.exists:
+    if for_good and volume.exists:
         retired = (*retired, volume.incarnation)
     # No instance_op: one that still runs has the old home, so nobody asked for it any more.
     return HomeContext(retired=retired[-MAX_RETIRED:], blank=blank or home.blank)

@@ -12,10 +12,12 @@ from datetime import datetime
 
 from codehub.model import actions as a
 from codehub.model.actions import Action
+from codehub.model.conditions import without_adoption
 from codehub.model.failure import Fault, after_failure
 from codehub.model.names import archive_key
 from codehub.model.observation import ArchiveSeen, JobSeen, JobState, Life, Seen, VolumeSeen
-from codehub.model.observe import is_asked_for, is_leftover, is_live
+from codehub.model.observe import is_asked_for, is_leftover, is_live, lacks_mark
+from codehub.model.suspicion import is_absence_unsure
 from codehub.model.workspace import (
     ArchiveKey,
     ErrorReason,
@@ -102,6 +104,8 @@ def _starting(workspace: Workspace, seen: Seen) -> Step:
         return _CANNOT_LOOK
     if seen.instance.life is Life.ALIVE:
         return Wait("the container is getting ready")
+    if lacks_mark(seen.volume):
+        return Act(a.MarkWhole(seen.volume.ref), "its home is marked as whole before anybody works in it")
     start = a.StartInstance(status.op_id, workspace.wish.image_ref, seen.volume.ref)
     return Act(start, "the container is started")
 
@@ -124,6 +128,8 @@ def _restoring(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpI
     if seen.volume is None or key is None or home.incarnation is None:
         return _CANNOT_LOOK
     job = seen.job(op_id)
+    if is_absence_unsure(workspace, seen):
+        return Wait("whether its volume is there must be looked at directly first")
     if _restored_elsewhere(home, job, seen.volume):
         # What the job did went with its volume: that result must never complete a later one.
         again = replace(_begun_again(status, now, fresh_op_id), home_ctx=home.draw(fresh_op_id, VolumeState.RESTORING))
@@ -136,6 +142,10 @@ def _restoring(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpI
         return _clear_the_place(home, seen)
     if home.restore_marker == key:
         return Act(a.RemoveJob(op_id), "the restore is done") if job else Wait("the restore is done")
+    if job is None and seen.volume.whole:
+        # The database forgot that this restore had ended, and somebody may have worked in the home since.
+        home = replace(home, restore_marker=key, uid=seen.volume.uid)
+        return Change(replace(status, home_ctx=home), "its home is whole already")
     if job is None and seen.store_out:
         return Wait("the archive store is out")
     if job is None:
@@ -206,8 +216,12 @@ def _made_anew(workspace: Workspace, now: datetime, fresh_op_id: OpId) -> Step:
 def _committed(workspace: Workspace, op_id: OpId) -> Status:
     """The commit: from here on the archive is the home, and the volume is condemned."""
     status = workspace.status
-    key = archive_key(workspace.id, op_id)
-    return replace(status, archive_key=key, home_ctx=replace(status.home_ctx, volume=VolumeState.CONDEMNED))
+    return replace(
+        status,
+        conditions=without_adoption(status.conditions),
+        archive_key=archive_key(workspace.id, op_id),
+        home_ctx=replace(status.home_ctx, volume=VolumeState.CONDEMNED),
+    )
 
 
 def _remove_archived(workspace: Workspace, seen: Seen) -> Step:

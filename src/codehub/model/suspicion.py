@@ -1,15 +1,22 @@
 """Losses are never concluded from a listing alone.
 
 A listing that lacks a volume which should be there makes that volume a suspect: it is looked at directly once more
-before any rule may call it lost. Many suspects at once are an outage of the listing, not a loss of many homes.
+before any rule may call it lost. Many suspects at once are an outage of the listing, not a loss of many homes. So are
+many missing archives: of those the store is at fault.
 """
 
+from typing import Literal
+
 from codehub.model.observation import ArchiveSeen, JobState, Seen, VolumeSeen
-from codehub.model.workspace import HomeContext, Operation, VolumeState, Workspace
+from codehub.model.workspace import HomeContext, InstanceBackend, Operation, VolumeState, Workspace
 
 # Below the first number any share of suspects is plausible (one node died); above it the share decides.
 OUTAGE_FROM_COUNT = 3
 OUTAGE_FROM_SHARE = 0.2
+
+# Where something may be missing: archives in the store, or homes on a backend.
+ARCHIVES: Literal["archives"] = "archives"
+Place = InstanceBackend | Literal["archives"]
 
 
 def is_relied_on(home: HomeContext, volume: VolumeSeen) -> bool:
@@ -24,9 +31,25 @@ def is_volume_suspect(workspace: Workspace, volume: VolumeSeen | None) -> bool:
     return relied_on and volume is not None and not volume.exists and not volume.confirmed
 
 
+def is_absence_unsure(workspace: Workspace, seen: Seen) -> bool:
+    """Whether only a listing lacks the volume that a RESTORING has worked on, or that goes with its workspace."""
+    status, volume = workspace.status, seen.volume
+    if volume is None or volume.exists or volume.confirmed:
+        return False
+    if workspace.wish.deleted_at is not None:
+        return status.home_ctx.volume is not VolumeState.NONE
+    worked = seen.job(status.op_id) is not None or status.home_ctx.restore_marker is not None
+    return status.operation is Operation.RESTORING and worked
+
+
 def looks_like_outage(suspects: int, relied_on: int) -> bool:
     """Whether so many homes are missing at once that the driver, not the homes, must be at fault."""
     return suspects > OUTAGE_FROM_COUNT and suspects > relied_on * OUTAGE_FROM_SHARE
+
+
+def is_another_store(missing: int, looked_for: int) -> bool:
+    """Whether so many archives are missing that this is not the store, or not the place in it, where they were put."""
+    return looks_like_outage(missing, looked_for) or missing == looked_for > 1
 
 
 def is_volume_lost(workspace: Workspace, seen: Seen) -> bool | None:

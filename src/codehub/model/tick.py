@@ -14,10 +14,21 @@ from codehub.model import actions as a
 from codehub.model import conditions as c
 from codehub.model.actions import Action
 from codehub.model.completion import completed, is_complete, started
-from codehub.model.failure import Fault, Rules, after_failure, counted, ending_fault, is_waiting
+from codehub.model.failure import (
+    Fault,
+    Rules,
+    after_failure,
+    counted,
+    deadline,
+    ending_fault,
+    is_put_off,
+    is_waiting,
+)
+from codehub.model.finishing import action_for, finishing
 from codehub.model.health import judge, lasting_fault
+from codehub.model.leaving import abandoned, can_be_left, is_abandoned, is_hidden, put_off, unless_wanted_again
 from codehub.model.observation import ArchiveSeen, Seen
-from codehub.model.observe import is_asked_for, observe
+from codehub.model.observe import is_asked_for, is_live, lacks_mark, observe
 from codehub.model.phase import calculate_phase
 from codehub.model.plan import next_operation
 from codehub.model.recovery import honour
@@ -46,10 +57,24 @@ class Decision:
 def decide(workspace: Workspace, seen: Seen, *, now: datetime, fresh_op_id: OpId, rules: Rules) -> Decision:
     """Move one workspace one step. Safe to repeat, safe to interrupt."""
     looked = _with(workspace, honour(workspace, seen))
+    looked = _with(looked, unless_wanted_again(looked))
     looked = _with(looked, _seen_as(looked.status, observe(looked, seen, now)))
     looked = _count_early_death(workspace, looked, seen, now, rules)
-    decision = _hold_for_jobs(workspace, looked, seen, rules) or _control(looked, seen, now, fresh_op_id, rules)
+    decision = (
+        _finishing(workspace, looked, seen, now, rules)
+        or _hold_for_jobs(workspace, looked, seen, rules)
+        or _control(looked, seen, now, fresh_op_id, rules)
+    )
     return _noted(workspace, decision, now)
+
+
+def _finishing(workspace: Workspace, looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Decision | None:
+    """A job that would complete the volume which is there is not in anybody's way: all else waits for its end."""
+    job = finishing(looked, seen)
+    if job is None:
+        return None
+    action, why = action_for(job, looked, seen, now, rules)
+    return Decision(workspace.status, action, why)
 
 
 def _hold_for_jobs(workspace: Workspace, looked: Workspace, seen: Seen, rules: Rules) -> Decision | None:
@@ -57,7 +82,8 @@ def _hold_for_jobs(workspace: Workspace, looked: Workspace, seen: Seen, rules: R
     if workspace.status.operation is Operation.NONE or seen.jobs == ():
         return None
     overtaken = workspace.wish.deleted_at is not None and workspace.status.operation is not Operation.DELETING
-    if not overtaken and (lasting_fault(looked, seen) or ending_fault(looked, rules)) is None:
+    unwanted = overtaken or is_abandoned(looked, seen)
+    if not unwanted and (lasting_fault(looked, seen) or ending_fault(looked, rules)) is None:
         return None
     if seen.jobs is None:
         return Decision(workspace.status, None, "its job could not be looked at")
@@ -66,7 +92,11 @@ def _hold_for_jobs(workspace: Workspace, looked: Workspace, seen: Seen, rules: R
 
 def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, rules: Rules) -> Decision:
     status = looked.status
-    fault = lasting_fault(looked, seen) or ending_fault(looked, rules)
+    lasting = lasting_fault(looked, seen)
+    if lasting is None and is_abandoned(looked, seen):
+        why = f"it should be {looked.wish.desired_state}: archiving is abandoned, and its home stays as it is"
+        return Decision(_derived(looked, abandoned(status), seen, now), None, why)
+    fault = lasting or ending_fault(looked, rules)
     if fault is None and is_complete(looked, seen):
         done = completed(looked, seen)
         return Decision(_derived(looked, done, seen, now), None, f"{status.operation} is complete")
@@ -75,6 +105,11 @@ def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, ru
     if fault is not None and status.operation is not Operation.NONE and seen.jobs:
         why = "its job must be gone before it ends"
         return Decision(_derived(looked, status, seen, now), a.RemoveJob(seen.jobs[0].op_id), why)
+    if fault is not None and lasting is None and can_be_left(looked, seen):
+        put = _derived(looked, put_off(looked, fault, now), seen, now)
+        return Decision(put, None, put.conditions.healthy.message)
+    if fault is not None and lasting is None and is_hidden(looked, seen):
+        return Decision(_derived(looked, status, seen, now), None, "whether its home is there must be seen first")
     if fault is not None:
         return _end_in_error(looked, seen, fault, now)
     if status.operation is Operation.NONE:
@@ -90,7 +125,8 @@ def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, ru
 def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Decision:
     status = _derived(looked, looked.status, seen, now)
     looked = _with(looked, status)
-    if seen.jobs and not is_waiting(status, now):
+    waits = is_waiting(status, now)
+    if seen.jobs and (not waits or is_put_off(status)):
         return Decision(status, a.RemoveJob(seen.jobs[0].op_id), "a job without an operation must be gone first")
     if seen.jobs is None or seen.instance is None or seen.volume is None:
         return Decision(status, None, "what is there could not be looked at")
@@ -98,15 +134,25 @@ def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> D
         return Decision(status, None, "it waits before the next attempt")
     if looked.wish.deleted_at is None and is_volume_lost(looked, seen) is None:
         return Decision(status, None, "whether its home is there must be looked at directly first")
-    if is_waiting(status, now):
+    if waits and not is_put_off(status):
         return Decision(status, None, "it waits before the next attempt")
     plan = next_operation(looked, seen)
+    if waits and plan.operation is Operation.ARCHIVING:
+        return Decision(status, None, "its home could not be archived; the next attempt waits")
     if plan.operation is Operation.NONE:
-        return Decision(_forgotten(looked, seen), None, plan.why)
+        return Decision(_forgotten(looked, seen), _mark(looked, seen), plan.why)
     if plan.operation in NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
         return Decision(status, None, "the archive store is out")
     begun = started(looked, plan.operation, seen, now, fresh_op_id)
     return Decision(_derived(looked, begun, seen, now), None, plan.why)
+
+
+def _mark(looked: Workspace, seen: Seen) -> Action | None:
+    """A live home that is not marked: it was made before there were marks, or its mark went away."""
+    volume = seen.volume
+    if looked.wish.deleted_at is not None or volume is None or not lacks_mark(volume):
+        return None
+    return a.MarkWhole(volume.ref) if is_live(looked.status.home_ctx, volume) else None
 
 
 def _forgotten(looked: Workspace, seen: Seen) -> Status:
@@ -182,20 +228,18 @@ def _cleanup_in_error(status: Status, seen: Seen) -> Action | None:
 def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Fault | None:
     """Whether the operation has gone without progress for longer than its limit, outages not counted."""
     status = looked.status
-    if status.operation is Operation.NONE or looked.wish.deleted_at is not None or status.op_started_at is None:
+    until = deadline(status, seen.deadline_from, now, rules)
+    if until is None or looked.wish.deleted_at is not None:
         return None
     if seen.jobs is None or seen.instance is None or seen.volume is None:
         return None
-    if status.operation in NEEDS_STORE and (seen.store_out or {seen.archive, seen.op_archive} & _STORE_SILENT):
+    # One archive that cannot be read back, in a store that answers, may be left; it is made anew later.
+    is_silent = bool({seen.archive, seen.op_archive} & _STORE_SILENT) and not can_be_left(looked, seen)
+    if status.operation in NEEDS_STORE and (seen.store_out or is_silent):
         return None
-    job = seen.job(status.op_id)
-    progress_at = job.progress_at if job else None
-    # retry_at: an attempt that could not reach something was an outage, however well the listings went.
-    marks = (status.op_started_at, status.phase_changed_at, status.retry_at, seen.deadline_from, progress_at)
-    last = max(mark for mark in marks if mark is not None)
+    if now <= until:
+        return None
     limit = rules.time_limits[status.operation]
-    if now - last <= limit:
-        return None
     return Fault(ErrorReason.TIMEOUT, f"{status.operation} made no progress for {int(limit.total_seconds())} s.")
 
 
@@ -208,7 +252,7 @@ def _count_early_death(before: Workspace, looked: Workspace, seen: Seen, now: da
     if before.status.phase is not Phase.RUNNING or before.status.operation is not Operation.NONE:
         return looked
     lived = now - before.status.phase_changed_at
-    if lived >= rules.crash_loop_window:
+    if not timedelta(0) <= lived < rules.crash_loop_window:  # or the clock jumped back, and nobody knows
         if status.error_count:
             return _with(looked, replace(status, error_count=0, error_reason=None, retry_at=None))
         return looked
@@ -229,7 +273,7 @@ def _derived(looked: Workspace, status: Status, seen: Seen, now: datetime, detai
         conditions = conditions.with_health(judge(conditions, status.error_reason, now, detail))
     # else: health is judged when the operation ends; ERROR while one runs would break non-preemption
     phase = calculate_phase(conditions, looked.wish.deleted_at, status.archive_key)
-    if looked.wish.deleted_at is not None and not _all_observed(conditions):
+    if phase is Phase.DELETED and not _all_observed(conditions):
         phase = status.phase  # nothing is declared gone that was never looked at
     endpoint = _endpoint(status, phase, seen)
     if phase is status.phase and endpoint == status.endpoint:

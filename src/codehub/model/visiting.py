@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from codehub.model.wishes import is_going
-from codehub.model.workspace import Desired, Operation, Phase, Workspace, WorkspaceId
+from codehub.model.workspace import Desired, Operation, Phase, VolumeState, Workspace, WorkspaceId
 
 PORTS = range(1024, 65536)  # below, only an administrator of the workspace could listen, and there is none
 
@@ -22,7 +22,7 @@ class Step(Enum):
 
     IN = auto()  # it runs
     WAIT = auto()  # something is going on that ends by itself
-    WAKE = auto()  # it stands by: a visit starts it
+    WAKE = auto()  # it stands by, or is being archived and can be left so: a visit starts it
     RESTORE = auto()  # it is archived: a person must ask
     START = auto()  # it was never started: a person must ask
     ERROR = auto()
@@ -38,7 +38,8 @@ def step_of(workspace: Workspace) -> Step:
         return Step.ERROR
     if status.phase is Phase.RUNNING and status.operation is Operation.NONE and status.endpoint is not None:
         return Step.IN
-    if status.operation is not Operation.NONE or status.phase is Phase.RUNNING:
+    left = status.operation is Operation.ARCHIVING and status.home_ctx.volume is VolumeState.LIVE  # a visit abandons it
+    if (status.operation is not Operation.NONE and not left) or status.phase is Phase.RUNNING:
         return Step.WAIT
     if status.phase is Phase.STANDBY:
         return Step.WAIT if wish.desired_state is Desired.RUNNING else Step.WAKE

@@ -10,12 +10,14 @@ from enum import Enum
 
 from codehub.model import conditions as c
 from codehub.model import recovery
+from codehub.model.failure import is_put_off
 from codehub.model.workspace import (
     ArchiveKey,
     Desired,
     Operation,
     Phase,
     RecoverRequest,
+    Status,
     VolumeState,
     Wish,
     Workspace,
@@ -45,15 +47,22 @@ def _conflict(message: str) -> Refusal:
     return Refusal(RefusedBecause.CONFLICT, message)
 
 
+def _in_progress(status: Status) -> Refusal:
+    return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+
+
 def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish | Refusal:
-    """Ask for RUNNING, STANDBY or ARCHIVED, while no operation runs. Asking again for the same is fine."""
+    """Ask for RUNNING, STANDBY or ARCHIVED, while no operation runs. Asking again for the same is fine.
+
+    An ARCHIVING stands in nobody's way: before its commit it is abandoned, after that the home is restored (ADR 17).
+    """
     wish, status = workspace.wish, workspace.status
     if desired is Desired.DELETED:
         return _conflict("A workspace is deleted with DELETE, not by its desired_state.")
     if is_going(workspace):
         return _conflict("The workspace is being deleted. Undelete it first.")
-    if status.operation is not Operation.NONE:
-        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+    if status.operation not in (Operation.NONE, Operation.ARCHIVING):
+        return _in_progress(status)
     if status.phase is Phase.ERROR:
         return _conflict("The workspace is in ERROR. Recover it first.")
     accessed = wish.last_access_at
@@ -80,19 +89,32 @@ def keep_awake(workspace: Workspace, now: datetime, lasting: timedelta) -> Wish 
     return replace(workspace.wish, keep_awake_until=until)
 
 
-def recover(workspace: Workspace, request: RecoverRequest) -> Wish | Refusal:
-    """Answer the error that the workspace is in. A later answer replaces one that was not honoured yet."""
+def recover(
+    workspace: Workspace, request: RecoverRequest, desired: Desired | None = None, now: datetime | None = None
+) -> Wish | Refusal:
+    """Answer the error that the workspace is in, and say what is wanted of it afterwards; else that stays as it was.
+
+    A later answer replaces one that was not honoured yet.
+    """
     wish, status = workspace.wish, workspace.status
     if wish.deleted_at is not None:
         return _conflict("The workspace is deleted. Undelete it first.")
     if status.operation is not Operation.NONE:
-        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+        return _in_progress(status)
     if status.phase is not Phase.ERROR:
         return _conflict("The workspace is not in ERROR: there is nothing to recover from.")
     refused = recovery.is_refused(status, request.source, forced=request.forced)
     if refused is not None:
         return _conflict(refused)
-    return replace(wish, recover_request=replace(request, answers=status.error_reason))
+    answered = replace(wish, recover_request=replace(request, answers=status.error_reason))
+    if desired is None:
+        return answered
+    if is_going(workspace) or desired is Desired.DELETED:
+        return _conflict("The workspace is being deleted. Undelete it first.")
+    accessed = wish.last_access_at
+    if desired is Desired.RUNNING and now is not None:  # starting counts as access
+        accessed = max(now, wish.last_access_at or now)
+    return replace(answered, desired_state=desired, last_access_at=accessed)
 
 
 def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -> ArchiveKey | Refusal:
@@ -122,30 +144,39 @@ def takes_a_place(was: Workspace, wish: Wish) -> bool:
 def delete(workspace: Workspace, now: datetime, *, purge: bool = False, confirmed: bool = False) -> Wish | Refusal:
     """Delete. With a home on a volume the workspace is archived first; a purge keeps nothing.
 
-    From ERROR nothing can be archived: what is on the volume is lost, and whoever asks is told so first.
+    From ERROR nothing can be archived, nor may that succeed where it has just failed: what is on the volume is lost,
+    and whoever asks is told so first.
     """
     wish, status = workspace.wish, workspace.status
     if status.operation is not Operation.NONE:
-        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+        return _in_progress(status)
     deleted = replace(wish, desired_state=Desired.DELETED)
     if purge:
         return replace(deleted, deleted_at=wish.deleted_at or now, purged_at=wish.purged_at or now)
-    if wish.deleted_at is not None or status.phase in (Phase.RUNNING, Phase.STANDBY):
+    unarchivable = is_put_off(status)
+    if wish.deleted_at is not None or (status.phase in (Phase.RUNNING, Phase.STANDBY) and not unarchivable):
         return deleted
-    if status.phase is Phase.ERROR and not confirmed and _may_have_a_home(workspace):
+    if (status.phase is Phase.ERROR or unarchivable) and not confirmed and _may_have_a_home(workspace):
         kept = "what its last archive holds is kept" if _has_archive(workspace) else "there is no archive of it"
+        if unarchivable:
+            why, instead = "The home could not be archived", "Wait for the next attempt"
+        else:
+            why, instead = "The workspace is in ERROR and cannot be archived", "Recover it first"
         return Refusal(
             RefusedBecause.CONFLICT,
-            f"The workspace is in ERROR and cannot be archived: the home on its volume would be lost, {kept}. "
-            "Recover it first, or confirm the deletion.",
+            f"{why}: the home on its volume would be lost, {kept}. {instead}, or confirm the deletion.",
             NEEDS_CONFIRMATION,
         )
     return replace(deleted, deleted_at=now)
 
 
 def _may_have_a_home(workspace: Workspace) -> bool:
-    volume = workspace.status.conditions.volume_ready
-    return volume.status or volume.reason == c.VOLUME_UNKNOWN
+    return workspace.status.conditions.volume_ready.status or _has_unknown_volume(workspace)
+
+
+def _has_unknown_volume(workspace: Workspace) -> bool:
+    """One that stays whatever becomes of the workspace, as of one that was undeleted since the database's backup."""
+    return workspace.status.conditions.volume_ready.reason in (c.VOLUME_UNKNOWN, c.VOLUME_UNPROVEN)
 
 
 def is_ready_to_delete(workspace: Workspace) -> bool:
@@ -166,8 +197,9 @@ def undelete(workspace: Workspace, now: datetime, retention: timedelta) -> Wish 
     wish, status = workspace.wish, workspace.status
     if wish.desired_state is not Desired.DELETED:
         return _conflict("The workspace is not deleted.")
-    if status.operation is not Operation.NONE:
-        return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
+    stepping_down = status.operation is Operation.ARCHIVING and wish.deleted_at is None
+    if status.operation is not Operation.NONE and not stepping_down:
+        return _in_progress(status)
     kept = replace(wish, desired_state=Desired.ARCHIVED, deleted_at=None)
     if wish.deleted_at is None:
         return kept
@@ -175,11 +207,11 @@ def undelete(workspace: Workspace, now: datetime, retention: timedelta) -> Wish 
         return Refusal(RefusedBecause.GONE, "The workspace was purged: nothing of it was kept.")
     if now > wish.deleted_at + retention:
         return Refusal(RefusedBecause.GONE, "The workspace was deleted too long ago: its archive is no longer kept.")
-    if not _has_archive(workspace):
+    if not _has_archive(workspace) and not _has_unknown_volume(workspace):
         return Refusal(RefusedBecause.GONE, "There is no archive to bring the workspace back from.")
-    gone = status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND
-    gone = gone and status.conditions.container_ready.reason == c.CONTAINER_NOT_FOUND
-    if not gone or status.home_ctx.volume is not VolumeState.NONE:
+    gone = status.conditions.volume_ready.reason == c.VOLUME_NOT_FOUND and status.home_ctx.volume is VolumeState.NONE
+    stays = _has_unknown_volume(workspace)  # its owner decides about it once the workspace is back
+    if not (gone or stays) or status.conditions.container_ready.reason != c.CONTAINER_NOT_FOUND:
         return _conflict("What was running is still being removed. Try again in a moment.")
     return kept
 
@@ -187,7 +219,9 @@ def undelete(workspace: Workspace, now: datetime, retention: timedelta) -> Wish 
 def undelete_until(workspace: Workspace, retention: timedelta) -> datetime | None:
     """Until when a deletion can be taken back; None for what is not deleted, or cannot come back."""
     wish, status = workspace.wish, workspace.status
-    if wish.deleted_at is None or wish.purged_at is not None or not _has_archive(workspace):
+    if wish.deleted_at is None or wish.purged_at is not None:
+        return None
+    if not _has_archive(workspace) and not _has_unknown_volume(workspace):
         return None
     return None if status.phase is Phase.DELETED else wish.deleted_at + retention
 

@@ -1,5 +1,8 @@
 """Logins that fail slow the next ones down: per user and per address, from the fifth failure on (SPEC section 11).
 
+IPv6 is counted by /64, and by /56 and /48 too, which one customer may have all of: these are slowed down from the 17th
+and from the 65th failure on, since many people may share them.
+
 An attempt is charged before its password is looked at, so that many at once gain nothing, and forgiven when it was
 right. The n-th failure from the fifth on costs 2^(n-5) seconds, up to a cap. Nobody can lock somebody else out with it:
 
@@ -25,6 +28,8 @@ from codehub.signals.connect import Redis, answering
 log = structlog.get_logger(__name__)
 
 FREE = 4  # failures that cost nothing
+_PREFIXES = ((64, FREE), (56, 16), (48, 64))  # of IPv6, with failures that cost nothing
+_LOGOUTS = 100  # a provider sends many at once
 USER_CAP_SECONDS = 60
 ADDRESS_CAP_SECONDS = 900
 MEMORY_SECONDS = 3600  # after the last failure everything is forgotten
@@ -32,8 +37,8 @@ DEVICE_SECONDS = 90 * 24 * 3600
 _PREFIX = "codehub:login:"
 _MOST_IN_MEMORY = 10_000
 
-# KEYS: counters. ARGV: FREE, MEMORY_SECONDS, the first delay, then a cap for each counter. Returns the seconds to wait;
-# with "0" the attempt is charged and may go on.
+# KEYS: counters. ARGV: MEMORY_SECONDS, the first delay, then a cap for each counter, then what is free for each.
+# Returns the seconds to wait; with "0" the attempt is charged and may go on.
 _CHARGE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -44,11 +49,12 @@ end
 if wait > 0 then return tostring(wait) end
 for i, key in ipairs(KEYS) do
     local count = redis.call('HINCRBY', key, 'count', 1)
-    if count > tonumber(ARGV[1]) then
-        local delay = math.min(ARGV[3] * 2 ^ math.min(count - ARGV[1] - 1, 30), tonumber(ARGV[i + 3]))
+    local free = tonumber(ARGV[2 + #KEYS + i])
+    if count > free then
+        local delay = math.min(ARGV[2] * 2 ^ math.min(count - free - 1, 30), tonumber(ARGV[2 + i]))
         redis.call('HSET', key, 'until', string.format('%.6f', now + delay))
     end
-    redis.call('EXPIRE', key, ARGV[2])
+    redis.call('EXPIRE', key, ARGV[1])
 end
 return '0'
 """
@@ -64,11 +70,20 @@ end
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Of failures."""
+
+    key: str
+    cap_seconds: int
+    free: int = FREE
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
-    """One login under way: what it was charged to, as key and cap. The first is forgotten when it succeeds."""
+    """One login under way: what it was charged to. The first is forgotten when it succeeds."""
 
     user: str
-    charged: Sequence[tuple[str, int]]
+    charged: Sequence[Count]
 
 
 @dataclass(slots=True)
@@ -91,16 +106,20 @@ class LoginThrottle:
     async def begin(self, username: str, address: str | None, device: str | None = None) -> Attempt:
         """Charge an attempt, or raise OverLimit with the seconds to wait."""
         user = _digest(username.casefold())
-        attempt = Attempt(
-            user, ((f"{_PREFIX}user:{user}", USER_CAP_SECONDS), (_address_key(address), ADDRESS_CAP_SECONDS))
-        )
+        attempt = Attempt(user, (Count(f"{_PREFIX}user:{user}", USER_CAP_SECONDS), *_of_address(address)))
         if device and await self._knows(user, device):
-            attempt = Attempt(user, ((f"{_PREFIX}of-device:{user}:{_digest(device)}", USER_CAP_SECONDS),))
+            attempt = Attempt(user, (Count(f"{_PREFIX}of-device:{user}:{_digest(device)}", USER_CAP_SECONDS),))
         return await self._begun(attempt)
 
     async def begin_in_session(self, session: str) -> Attempt:
         """… of one who is logged in and gives their password again: counted by their session alone."""
-        return await self._begun(Attempt("", ((f"{_PREFIX}in-session:{session}", USER_CAP_SECONDS),)))
+        return await self._begun(Attempt("", (Count(f"{_PREFIX}in-session:{session}", USER_CAP_SECONDS),)))
+
+    async def begin_logout(self, address: str | None) -> Attempt:
+        """… of a provider that logs somebody out: counted by its address, and apart from logins."""
+        return await self._begun(
+            Attempt("", [Count(f"{each.key}:logout", each.cap_seconds, _LOGOUTS) for each in _of_address(address)])
+        )
 
     async def _begun(self, attempt: Attempt) -> Attempt:
         wait = await self._charged(attempt)
@@ -116,7 +135,7 @@ class LoginThrottle:
 
     async def succeeded(self, attempt: Attempt, device: str | None = None) -> None:
         """Forgive the attempt and the user's earlier failures; remember the browser."""
-        first, _ = attempt.charged[0]
+        first = attempt.charged[0].key
         await self.forgive(attempt)
         self._own.pop(first, None)
         try:
@@ -129,14 +148,14 @@ class LoginThrottle:
 
     async def forgive(self, attempt: Attempt) -> None:
         """Take the charge of this attempt back, as if it had not been made."""
-        for key, _ in attempt.charged:
-            counter = self._own.get(key)
+        for each in attempt.charged:
+            counter = self._own.get(each.key)
             if counter is not None:
                 counter.count, counter.until = max(0, counter.count - 1), 0.0
         try:
             with answering():
-                for key, _ in attempt.charged:
-                    await self._forgive([key])
+                for each in attempt.charged:
+                    await self._forgive([each.key])
         except Unavailable as error:
             log.warning("a login could not be noted", cause=str(error))
 
@@ -152,10 +171,12 @@ class LoginThrottle:
             return False
 
     async def _charged(self, attempt: Attempt) -> float:
-        keys, caps = [key for key, _ in attempt.charged], [cap for _, cap in attempt.charged]
+        charged = attempt.charged
+        caps, free = [each.cap_seconds for each in charged], [each.free for each in charged]
         try:
             with answering():
-                return float(await self._charge(keys, [FREE, MEMORY_SECONDS, self._first_delay, *caps]))
+                told = [MEMORY_SECONDS, self._first_delay, *caps, *free]
+                return float(await self._charge([each.key for each in charged], told))
         except Unavailable as error:
             log.warning("failed logins are counted by this process alone", cause=str(error))
             return self._charge_own(attempt)
@@ -165,14 +186,15 @@ class LoginThrottle:
         self._own = {key: each for key, each in self._own.items() if now - each.last < MEMORY_SECONDS}
         while len(self._own) > _MOST_IN_MEMORY:
             del self._own[next(iter(self._own))]
-        counters = [(self._own.setdefault(key, _Counter()), cap) for key, cap in attempt.charged]
+        counters = [(self._own.setdefault(each.key, _Counter()), each) for each in attempt.charged]
         wait = max(counter.until - now for counter, _ in counters)
         if wait > 0:
             return wait
-        for counter, cap in counters:
+        for counter, each in counters:
             counter.count, counter.last = counter.count + 1, now
-            if counter.count > FREE:
-                counter.until = now + min(self._first_delay * 2.0 ** min(counter.count - FREE - 1, 30), cap)
+            if counter.count > each.free:
+                delay = self._first_delay * 2.0 ** min(counter.count - each.free - 1, 30)
+                counter.until = now + min(delay, each.cap_seconds)
         return 0.0
 
 
@@ -181,17 +203,19 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
-def _address_key(address: str | None) -> str:
-    """IPv6 by its /64, which is what one machine is given.
-
-    Whoever is on this machine and whoever nobody can name are one: either could pass for the other.
-    """
+def _of_address(address: str | None) -> Sequence[Count]:
+    """Whoever is on this machine and whoever nobody can name are one: either could pass for the other."""
     parsed = ip_address(address) if address else None
     if isinstance(parsed, IPv6Address):
         parsed = parsed.ipv4_mapped or parsed
     if parsed is None or parsed.is_loopback:
-        return f"{_PREFIX}address:here"
-    return f"{_PREFIX}address:{int(parsed) >> 64 if isinstance(parsed, IPv6Address) else parsed}"
+        return (Count(f"{_PREFIX}address:here", ADDRESS_CAP_SECONDS),)
+    if not isinstance(parsed, IPv6Address):
+        return (Count(f"{_PREFIX}address:{parsed}", ADDRESS_CAP_SECONDS),)
+    bits = int(parsed)
+    return [
+        Count(f"{_PREFIX}address:{bits >> 128 - size}/{size}", ADDRESS_CAP_SECONDS, free) for size, free in _PREFIXES
+    ]
 
 
 def _device_key(user: str, device: str) -> str:

@@ -40,17 +40,17 @@ def archive(request: Request, tally: Tally) -> Outcome:
             packer.pack()
             outcome.left_out = packer.left_out
 
-        made = store(target, meta, feed)
+        made = store(target, meta, feed, tally)
     outcome.sha256, outcome.size = made.sha256, made.size
     return outcome
 
 
-def empty(request: Request, tally: Tally) -> Outcome:  # noqa: ARG001 - every verb is called alike
+def empty(request: Request, tally: Tally) -> Outcome:
     """The archive of an empty home: no entry, not even for the root, whose owner and mode are the driver's choice."""
     target, meta = open_pair(request)
     made = complete(target, meta)
     skipped = made is not None
-    made = made or store(target, meta, lambda write: write(memoryview(END)))
+    made = made or store(target, meta, lambda write: write(memoryview(END)), tally)
     return Outcome(skipped=skipped, sha256=made.sha256, size=made.size)
 
 
@@ -65,9 +65,9 @@ def complete(target: Stored, meta: Stored) -> Meta | None:
         return None
 
 
-def store(target: Stored, meta: Stored, feed: Feed) -> Meta:
+def store(target: Stored, meta: Stored, feed: Feed, tally: Tally) -> Meta:
     """Compress what `feed` writes into the target, and then write the meta."""
-    upload = Upload(target)
+    upload = Upload(target, tally)
     try:
         squeeze(feed, upload.put)
         made = upload.end()
@@ -79,7 +79,7 @@ def store(target: Stored, meta: Stored, feed: Feed) -> Meta:
         raise
     if target.size() != made.size:
         raise TryAgain("the store does not hold what was sent")
-    meta.write([made.text()])
+    meta.write([made.text()], tally.moved)
     return made
 
 
@@ -101,9 +101,10 @@ def squeeze(feed: Feed, put: Callable[[memoryview], None]) -> None:
 class Upload:
     """The store's side, in a thread of its own: hashes, counts and hands over each chunk."""
 
-    def __init__(self, target: Stored) -> None:
+    def __init__(self, target: Stored, tally: Tally) -> None:
         self.error: BaseException | None = None
         self._target = target
+        self._tally = tally
         self._chunks: Handoff[memoryview] = Handoff(QUEUED)
         self._hash = hashlib.sha256()
         self._size = 0
@@ -128,7 +129,7 @@ class Upload:
 
     def _run(self) -> None:
         try:
-            self._target.write(self._hashed())
+            self._target.write(self._hashed(), self._tally.moved)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for it
             self.error = error
         finally:

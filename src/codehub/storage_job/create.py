@@ -29,6 +29,7 @@ _HOSTILE = {
     errno.ERANGE: "has an attribute whose name is too long",
     errno.E2BIG: "has an attribute that is too long",
 }
+_ACCESS_LIST = b"system.posix_acl_access"
 _MISSING_XATTR = (errno.ENOTSUP, errno.EPERM, errno.EACCES)
 
 
@@ -169,7 +170,8 @@ class Creator:
         os.utime(name, ns=(entry.mtime_ns, entry.mtime_ns), dir_fd=fd, follow_symlinks=False)
 
     def _set_xattrs(self, fd: int, entry: Entry) -> None:
-        for key, value in entry.xattrs.items():
+        # An access list last: it may close the file to its owner, who then may set nothing else.
+        for key, value in sorted(entry.xattrs.items(), key=lambda one: one[0] == _ACCESS_LIST):
             name = os.fsdecode(key)
             if not name.startswith(KEPT_XATTRS):
                 raise Corrupted(f"an entry has an extended attribute that is never archived: {shown(entry.name)}")

@@ -5,20 +5,27 @@ Unfinished files are called `name#digits` beside the object, which obstore's lis
 """
 
 import ctypes
+import errno
 import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from .protocol import BadRequest, StoreUnreachable
+from .protocol import BadRequest, StoreUnreachable, TryAgain
 
 CHUNK = 1 << 20
 WRITE_BACK = 32 << 20  # bytes after which the kernel is told to begin writing, so that the sync at the end is short
 SYNC_FILE_RANGE_WRITE = 2
+# What large archives leave free, looked at as often: homes, and the database, may be on the same disk, and an archive
+# frees its home only once it is complete.
+LEFT_FREE_SHARE, MOST_LEFT_FREE = 40, 256 << 20
+# What is about this archive, or passes by itself: it vanished under us, or its file system takes no file of that size.
+_OURS = (errno.ENOENT, errno.ENOTDIR, errno.EFBIG)
+_WHY = {errno.ENOSPC: "is full", errno.EDQUOT: "is full", errno.EROFS: "is read-only"}
 
 
 class FolderObject:
@@ -35,20 +42,37 @@ class FolderObject:
         return cls(path)
 
     def size(self) -> int | None:
+        with _errors():
+            return self._size()
+
+    def content(self, most: int) -> bytes | None:
+        with _errors():
+            return self._content(most)
+
+    def chunks(self) -> Iterator[bytes]:
+        with _errors():
+            yield from self._chunks()
+
+    def write(self, chunks: Iterable[bytes | memoryview], moved: Callable[[int], None]) -> None:
+        """`chunks` must raise no OSError of its own: it would be taken for the store's."""
+        with _errors():
+            self._write(chunks, moved)
+
+    def _size(self) -> int | None:
         try:
             found = self._path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         return found.st_size if stat.S_ISREG(found.st_mode) else None
 
-    def content(self, most: int) -> bytes | None:
+    def _content(self, most: int) -> bytes | None:
         try:
             with self._path.open("rb") as file:
                 return file.read(most)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def chunks(self) -> Iterator[bytes]:
+    def _chunks(self) -> Iterator[bytes]:
         fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
@@ -57,7 +81,7 @@ class FolderObject:
         finally:
             os.close(fd)
 
-    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+    def _write(self, chunks: Iterable[bytes | memoryview], moved: Callable[[int], None]) -> None:
         owner = self._make_folder()
         self._remove_unfinished()
         unfinished = self._path.with_name(f"{self._path.name}#{secrets.randbelow(10**12)}")
@@ -65,7 +89,7 @@ class FolderObject:
         try:
             if os.geteuid() == 0:
                 os.fchown(fd, *owner)
-            write_all(fd, chunks)
+            write_all(fd, chunks, moved)
             os.fsync(fd)
             unfinished.rename(self._path)
         except BaseException:
@@ -99,16 +123,36 @@ class FolderObject:
                 found.unlink(missing_ok=True)
 
 
-def write_all(fd: int, chunks: Iterable[bytes | memoryview]) -> None:
+@contextmanager
+def _errors() -> Iterator[None]:
+    """What the system says of the store becomes an error of the job: almost all of it is an outage of the store."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OURS:
+            raise TryAgain(f"the archive folder: {error}") from error
+        why = _WHY.get(error.errno or 0, "cannot be used")
+        raise StoreUnreachable(f"the archive folder {why}: {error}") from error
+
+
+def write_all(fd: int, chunks: Iterable[bytes | memoryview], moved: Callable[[int], None]) -> None:
     written = begun = 0
     for chunk in chunks:
         rest = memoryview(chunk)
         while rest:
             rest = rest[os.write(fd, rest) :]
         written += len(chunk)
+        moved(len(chunk))
         if written - begun >= WRITE_BACK:
             begin_writing(fd, begun, written - begun)
+            check_room(fd)
             begun = written
+
+
+def check_room(fd: int) -> None:
+    disk = os.fstatvfs(fd)
+    if disk.f_bavail * disk.f_frsize < min(disk.f_blocks * disk.f_frsize // LEFT_FREE_SHARE, MOST_LEFT_FREE):
+        raise OSError(errno.ENOSPC, "the rest of its disk is kept free")
 
 
 def begin_writing(fd: int, offset: int, size: int) -> None:

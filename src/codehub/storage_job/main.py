@@ -83,7 +83,7 @@ def run(request: Request, tally: Tally) -> Outcome:
         "empty": archive.empty,
     }
     for number in range(1, TRIES + 1):
-        tally.bytes_done = tally.files_done = 0
+        tally.begin()
         try:
             return verbs[request.verb](request, tally)
         except JobFailed as error:
@@ -121,7 +121,9 @@ class Reporter:
             self._say({"state": "running"})
 
     def _say(self, content: dict[str, Any]) -> None:
-        known = {"op_id": self._request.op_id, "bytes_done": self.tally.bytes_done, "files_done": self.tally.files_done}
+        tally = self.tally
+        counts = {"bytes_done": tally.bytes_done, "files_done": tally.files_done, "bytes_moved": tally.bytes_moved}
+        known = {"op_id": self._request.op_id, **counts}
         content = {**content, **known}
         if content == self._said:
             return

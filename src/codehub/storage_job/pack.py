@@ -169,7 +169,7 @@ class Packer:
                 raise TryAgain(f"shrank while it was read: {shown(path)}")
             self._used += got
             left -= got
-        self._tally.bytes_done += size
+            self._tally.bytes_done += got  # a file may be larger than all others together
 
     def _put(self, data: bytes) -> None:
         end = self._used + len(data)

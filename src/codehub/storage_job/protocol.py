@@ -18,8 +18,9 @@
 
 **Answer**: the exit code below, and JSON lines on standard output, a progress line a second while something moves, the
 result last. All have "state" ("running", "done", "failed"), "op_id", "bytes_done" and "files_done" (of the home, not of
-the archive). "done" adds "skipped" (it was done already), "archive" {"sha256", "size"}, "left_out" (sockets, devices
-and mount points that an archive does not keep), "dropped" (extended attributes that the volume would not take) and, for
+the archive), "bytes_moved" (of the archive, to or from the store; sent again it counts again). "done" adds
+"skipped" (it was done already), "archive" {"sha256", "size"}, "left_out" (sockets, devices and mount points
+that an archive does not keep), "dropped" (extended attributes that the volume would not take) and, for
 a restore, "restore_marker". "failed" adds "code", "reason" and "message" for people. The result file changes only when
 something moved, so its time is the time of the last progress. Killed jobs leave "running" in it.
 """
@@ -28,6 +29,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from threading import Lock
 from typing import Any, Literal, get_args
 
 Verb = Literal["archive", "restore", "empty"]
@@ -157,3 +159,14 @@ class Tally:
 
     bytes_done: int = 0
     files_done: int = 0
+    bytes_moved: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def moved(self, size: int) -> None:
+        """More of the archive went to the store or came from it; parts on their way say so at the same time."""
+        with self._lock:
+            self.bytes_moved += size
+
+    def begin(self) -> None:
+        """A new try: what was read of the home is read again; what was moved was moved."""
+        self.bytes_done = self.files_done = 0

@@ -51,7 +51,7 @@ def read_meta(source: Stored, meta: Stored) -> Meta:
 def unpack(source: Stored, known: Meta, root: int, request: Request, tally: Tally) -> int:
     """Unpack all of the source, and only then believe it; how many extended attributes the volume would not take."""
     unpacker = Unpacker(root, request.limits, tally)
-    download = Download(source)
+    download = Download(source, tally)
     try:
         fill(unpacker, download)
         unpacker.finish()
@@ -89,10 +89,11 @@ def fill(unpacker: Unpacker, download: "Download") -> None:
 class Download:
     """The store's side, in a thread of its own: fetches and hashes; read like a file by the decompressor."""
 
-    def __init__(self, source: Stored) -> None:
+    def __init__(self, source: Stored, tally: Tally) -> None:
         self.error: BaseException | None = None
         self.size = 0
         self._source = source
+        self._tally = tally
         self._hash = hashlib.sha256()
         self._chunks: Handoff[bytes] = Handoff(QUEUED)
         self._coming = iter(self._chunks)
@@ -121,6 +122,7 @@ class Download:
             for chunk in self._source.chunks():
                 self._hash.update(chunk)
                 self.size += len(chunk)
+                self._tally.moved(len(chunk))
                 self._chunks.put(chunk)
             self._chunks.end()
         except OtherSideGone:

@@ -1,31 +1,36 @@
 """One object in S3, through obstore, with its quirks turned into the job's errors.
 
-Uploads are multipart with parts of one size in bounded number; an object appears only when all of it is there. What a
+Large uploads are multipart (multipart.py); an object appears only when all of it is there. What a
 killed job left unfinished is aborted by the next one (`unfinished.py`).
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 import obstore
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from .protocol import BadRequest, JobFailed, Request, StoreUnreachable, TryAgain
-from .unfinished import Unfinished
+from .answers import About, about, answer_in
+from .multipart import Multipart
+from .parts import MIB, size_of
+from .patience import Patience
+from .protocol import BadRequest, Request, StoreUnreachable
+from .refusals import refusal
+from .unfinished import Piece, Unfinished
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, S3Config
 
-PART = 16 << 20
-PARTS_AT_ONCE = 3
-MOST_PARTS = 9_000  # S3 allows 10,000
+PART = size_of(1)  # what is smaller is sent in one request
+FIXED_PART = 64 << 20  # without keys of our own obstore uploads, in parts of one size: 625 GiB at most
 RANGE = 8 << 20
 RANGES_AHEAD = 3
 _PASSED_ON = (
@@ -37,11 +42,6 @@ _PASSED_ON = (
     "virtual_hosted_style_request",
     "skip_signature",
 )
-# What obstore's catch-all error says when nobody answered, or answered that it cannot now.
-_OUTAGE = (
-    "Connect", "connect", "Timeout", "timed out", "dns", "error sending request", "error decoding response body",
-    "IncompleteMessage", "status: 5", "Server returned non-2xx status code: 5", "after 0 retries", "retries",
-)  # fmt: skip
 
 
 def open_s3(url: str, request: Request) -> "S3Object":
@@ -55,7 +55,8 @@ def open_s3(url: str, request: Request) -> "S3Object":
     client: ClientConfig = {
         "allow_http": bool(options.get("allow_http", False)),
         "connect_timeout": timedelta(seconds=5),
-        "timeout": timeout,
+        "timeout": "7d",  # of a whole request, which takes long on a slow line
+        "read_timeout": timeout,  # without getting further
     }
     if certificate := options.get("root_certificate"):
         client["root_certificate"] = str(certificate)
@@ -68,18 +69,22 @@ def open_s3(url: str, request: Request) -> "S3Object":
         )
     except (BaseError, ValueError, TypeError):
         raise BadRequest("the options of the store are not understood") from None  # they hold credentials
-    part = max(PART, -(-(request.limits.bytes or 0) // MOST_PARTS))
-    return S3Object(store, key, part, Unfinished.of(parts.netloc, key, options))
+    limits = (timeout.total_seconds(), retry.total_seconds())
+    return S3Object(store, key, Unfinished.of(parts.netloc, key, options), limits)
 
 
 class S3Object:
     """One key of a bucket."""
 
-    def __init__(self, store: S3Store, key: str, part: int, unfinished: Unfinished) -> None:
+    def __init__(
+        self, store: S3Store, key: str, unfinished: Unfinished, limits: tuple[float, float], unit: int = MIB
+    ) -> None:
+        """`limits`: seconds of a request, and for which it is tried again; `unit`: of parts (parts.py)."""
         self._store = store
         self._key = key
-        self._part = part
+        self._unit = unit
         self._unfinished = unfinished
+        self._timeout, self._retry = limits
 
     def size(self) -> int | None:
         with _errors():
@@ -99,65 +104,76 @@ class S3Object:
                 return None
 
     def chunks(self) -> Iterator[bytes]:
-        """By ranges, a few ahead: each is a request with a time limit and retries of its own."""
+        """By ranges, a few ahead: each is asked for again by itself when its connection breaks or the store is out."""
         size = self.size()
         if size is None:
             return
         starts = iter(range(0, size, RANGE))
-        coming: deque[Future[Any]] = deque()
-        with _errors(), ThreadPoolExecutor(RANGES_AHEAD, "fetch") as pool:
-            while True:
-                while len(coming) < RANGES_AHEAD and (start := next(starts, None)) is not None:
-                    end = min(start + RANGE, size)
-                    coming.append(pool.submit(obstore.get_range, self._store, self._key, start=start, end=end))
-                if not coming:
-                    return
-                yield bytes(coming.popleft().result())
+        coming: deque[Future[bytes]] = deque()
+        patience = Patience(self._retry)
+        with ThreadPoolExecutor(RANGES_AHEAD, "fetch") as pool:
+            try:
+                while True:
+                    while len(coming) < RANGES_AHEAD and (start := next(starts, None)) is not None:
+                        fetch = partial(self._range, start, min(start + RANGE, size))
+                        coming.append(pool.submit(patience.call, fetch))
+                    if not coming:
+                        return
+                    yield coming.popleft().result()
+            finally:
+                patience.stopping.set()
 
-    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
+    def _range(self, start: int, end: int) -> bytes:
+        with _errors():
+            return bytes(obstore.get_range(self._store, self._key, start=start, end=end))
+
+    def write(self, chunks: Iterable[Piece], moved: Callable[[int], None]) -> None:
         rest = iter(chunks)
-        first: list[bytes | memoryview] = []
-        while sum(map(len, first)) < self._part and (chunk := next(rest, None)) is not None:
+        first: list[Piece] = []
+        part = size_of(1, self._unit)
+        while sum(map(len, first)) < part and (chunk := next(rest, None)) is not None:
             first.append(chunk)
         with _errors():
-            if sum(map(len, first)) < self._part:
+            if sum(map(len, first)) < part:
                 obstore.put(self._store, self._key, b"".join(first), use_multipart=False)
                 return
             self._unfinished.abort()
-            try:
-                obstore.put(
-                    self._store,
-                    self._key,
-                    chain(first, rest),
-                    use_multipart=True,
-                    chunk_size=self._part,
-                    max_concurrency=PARTS_AT_ONCE,
-                )
-            except BaseException:
-                with suppress(JobFailed, OSError):
-                    self._unfinished.abort()
-                raise
+            if self._unfinished.access_key:
+                upload = Multipart(self._unfinished, timeout=self._timeout, retry=self._retry, unit=self._unit)
+                upload.upload(chain(first, rest), moved)
+                return
+            obstore.put(
+                self._store,
+                self._key,
+                counted(chain(first, rest), moved),
+                use_multipart=True,
+                chunk_size=FIXED_PART,
+                max_concurrency=1,
+            )
+
+
+def counted(chunks: Iterable[Piece], moved: Callable[[int], None]) -> Iterator[Piece]:
+    for chunk in chunks:
+        yield chunk
+        moved(len(chunk))
 
 
 def _must_be_key(error: FileNotFoundError) -> None:
-    if "NoSuchBucket" in str(error):
-        raise StoreUnreachable("the bucket is not there") from error
+    answer = answer_in(str(error))
+    if answer is not None and about(*answer) is not About.ABSENT:
+        raise refusal(*answer) from error
 
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """obstore says most things with one class of error and a text."""
+    """obstore says most things with one class of error and a text, of which only status and code are gone by."""
     try:
         yield
-    except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise StoreUnreachable("the archive store refuses our credentials") from error
-    except FileNotFoundError as error:
-        raise TryAgain("an object vanished from the archive store") from error
-    except BaseError as error:
-        text = str(error)
-        if any(sign in text for sign in _OUTAGE):
-            raise StoreUnreachable(f"the archive store does not answer: {first_line(text)}") from error
-        raise TryAgain(f"the archive store failed: {first_line(text)}") from error
+    except (BaseError, FileNotFoundError) as error:
+        answer = answer_in(str(error))
+        if answer is None:  # whatever it was, nobody has spoken about this archive
+            raise StoreUnreachable(f"the archive store does not answer: {first_line(str(error))}") from error
+        raise refusal(*answer) from error
 
 
 def first_line(text: str) -> str:

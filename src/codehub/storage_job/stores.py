@@ -1,7 +1,7 @@
 """Where archives are: the two objects of a request, in a folder or in S3, behind one small interface."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,8 +29,11 @@ class Stored(Protocol):
         """Its content from the start."""
         ...
 
-    def write(self, chunks: Iterable[bytes | memoryview]) -> None:
-        """Replace it. Durable when this returns; if `chunks` raises, or anything fails, what was there stays."""
+    def write(self, chunks: Iterable[bytes | memoryview], moved: Callable[[int], None]) -> None:
+        """Replace it, telling `moved` of every few bytes that the store has got.
+
+        Durable when this returns; if `chunks` raises, or anything fails, what was there stays.
+        """
         ...
 
 

@@ -1,7 +1,8 @@
-"""Multipart uploads that a killed job left in S3: invisible, paid for, and beyond obstore's reach.
+"""Multipart uploads in S3, as plain requests with an AWS signature (version 4).
 
-Two plain requests with an AWS signature (version 4): list the uploads of one key, abort each. Only where the request
-holds fixed keys; with other credentials, or where listing is not allowed, the bucket needs a lifecycle rule.
+What obstore does not offer: parts of any size, and the uploads that a killed job left, which are invisible and paid
+for: those of one key are listed, and each is aborted. Only where the request holds fixed keys; with other
+credentials, or where listing is not allowed, the bucket needs a lifecycle rule.
 """
 
 import hashlib
@@ -9,15 +10,20 @@ import hmac
 import http.client
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from html import unescape
+from html import escape, unescape
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from .answers import code_in
 from .protocol import StoreUnreachable
+from .refusals import refusal
 
+Piece = bytes | memoryview
+Exchange = tuple[int, str, str]
 _UPLOAD = re.compile(r"<Upload>.*?</Upload>", re.DOTALL)
 _SECONDS = 20
 _NOT_FOR_US = (403, 405, 501)  # may not be listed, or cannot be: no reason to keep a home from its archive
@@ -68,40 +74,77 @@ class Unfinished:
             if unescape(part(upload, "Key")) == self.key
         ]
 
+    def begin(self) -> str:
+        """Begin an upload; its id."""
+        status, body, _ = self._exchange("POST", self.key, {"uploads": ""})
+        return unescape(part(_checked(status, body), "UploadId"))
+
+    def put_part(self, upload_id: str, number: int, content: "Content") -> str:
+        """Send one part; its tag."""
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        status, body, tag = self._exchange("PUT", self.key, query, content)
+        _checked(status, body)
+        return tag
+
+    def complete(self, upload_id: str, tags: Sequence[str]) -> str:
+        """Make the object of all its parts."""
+        parts = "".join(
+            f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
+            for number, tag in enumerate(tags, 1)
+        )
+        body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        digest = hashlib.sha256(body).hexdigest()
+        content = Content(lambda: iter([body]), len(body), digest, _SECONDS, 60 + len(tags) / 50)
+        status, said, _ = self._exchange("POST", self.key, {"uploadId": upload_id}, content)
+        return _checked(status, said)
+
     def _ask(self, method: str, key: str, query: Mapping[str, str], allowed: tuple[int, ...]) -> str:
+        status, body, _ = self._exchange(method, key, query)
+        if status not in allowed:
+            raise StoreUnreachable(f"the archive store answers {status} to a question about unfinished uploads")
+        return body
+
+    def _exchange(self, method: str, key: str, query: Mapping[str, str], content: "Content | None" = None) -> Exchange:
+        """Status, body and tag of the answer."""
         address = urlsplit(self.base)
         path = quote(f"{address.path}/{key}".rstrip("/") or "/", safe="/~-._")
         asked = "&".join(f"{name}={quote(query[name], safe='~-._')}" for name in sorted(query))
-        connection = self._connection(address.scheme, address.netloc)
+        connection = self._connection(address.scheme, address.netloc, content.stall if content else _SECONDS)
+        digest = content.sha256 if content else hashlib.sha256(b"").hexdigest()
+        headers = self._signed(method, address.netloc, path, asked, digest)
         try:
-            connection.request(method, f"{path}?{asked}", headers=self._signed(method, address.netloc, path, asked))
+            # A server that refuses may answer and hang up before it has everything.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                if content is None:
+                    connection.request(method, f"{path}?{asked}", headers=headers)
+                else:
+                    length = {"content-length": str(content.size)}
+                    connection.request(method, f"{path}?{asked}", body=content.pieces(), headers=headers | length)
+            if connection.sock is not None and content is not None:
+                connection.sock.settimeout(content.limit)
             answer = connection.getresponse()
-            body = answer.read().decode(errors="replace")
+            return answer.status, answer.read().decode(errors="replace"), answer.headers.get("ETag", "")
         except (OSError, http.client.HTTPException) as error:
-            raise StoreUnreachable(f"the archive store does not answer: {error}") from error
+            raise StoreUnreachable(f"the archive store does not answer: {error!r}") from error
         finally:
             connection.close()
-        if answer.status not in allowed:
-            raise StoreUnreachable(f"the archive store answers {answer.status} to a question about unfinished uploads")
-        return body
 
-    def _connection(self, scheme: str, host: str) -> http.client.HTTPConnection:
+    def _connection(self, scheme: str, host: str, seconds: float) -> http.client.HTTPConnection:
         if scheme != "https":
-            return http.client.HTTPConnection(host, timeout=_SECONDS)
+            return http.client.HTTPConnection(host, timeout=seconds)
         trusted = ssl.create_default_context()
         if self.certificate:
             trusted.load_verify_locations(cadata=self.certificate)
-        return http.client.HTTPSConnection(host, timeout=_SECONDS, context=trusted)
+        return http.client.HTTPSConnection(host, timeout=seconds, context=trusted)
 
-    def _signed(self, method: str, host: str, path: str, query: str) -> dict[str, str]:
+    def _signed(self, method: str, host: str, path: str, query: str, digest: str) -> dict[str, str]:
         now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        nothing = hashlib.sha256(b"").hexdigest()
-        headers = {"host": host, "x-amz-content-sha256": nothing, "x-amz-date": now}
+        headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": now}
         if self.token:
             headers["x-amz-security-token"] = self.token
         names = ";".join(headers)
         lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
-        asked = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{nothing}"
+        asked = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{digest}"
         scope = f"{now[:8]}/{self.region}/s3/aws4_request"
         to_sign = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(asked.encode()).hexdigest()}"
         key = f"AWS4{self.secret_key}".encode()
@@ -112,6 +155,25 @@ class Unfinished:
             f"AWS4-HMAC-SHA256 Credential={self.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
         )
         return headers
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a request sends."""
+
+    pieces: Callable[[], Iterator[Piece]]
+    size: int
+    sha256: str
+    stall: float  # seconds without getting further
+    limit: float  # seconds until it is answered, once all was sent
+
+
+def _checked(status: int, body: str) -> str:
+    """The body of a success; S3 may report an error inside a 200 too."""
+    code = code_in(body) if "<Error>" in body else ""
+    if 200 <= status < 300 and not code:
+        return body
+    raise refusal(status, code)
 
 
 def part(xml: str, name: str) -> str:

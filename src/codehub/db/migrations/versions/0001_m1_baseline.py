@@ -1,7 +1,9 @@
 """The tables of M1, the product's earlier version: created on an empty database, adopted where M1 made them.
 
 A database that holds M1's tables (known by `workspaces.observed_status`) keeps them and gets only what is missing.
-Whatever else stands in the way stops the migration with a sentence that names it.
+Where M1's own guide to M2 was followed, as far as to the end (`conditions` and `phase` instead of `observed_status` and
+`health_status`) or to any step before, the columns of M2 are read back into those of M1: the next revision begins from
+one kind of table. Whatever else stands in the way stops the migration with a sentence that names it.
 """
 
 from alembic import op
@@ -23,7 +25,9 @@ BEGIN
         RETURN;
     END IF;
     IF NOT has_workspaces OR NOT EXISTS (
-        SELECT FROM pg_attribute WHERE attrelid = to_regclass('workspaces') AND attname = 'observed_status'
+        SELECT FROM pg_attribute
+        WHERE attrelid = to_regclass('workspaces') AND NOT attisdropped
+          AND attname IN ('observed_status', 'conditions')
     ) THEN
         RAISE EXCEPTION 'The database holds a table "%" that CodeHub did not make.',
             CASE WHEN has_workspaces THEN 'workspaces' ELSE 'users' END
@@ -42,7 +46,8 @@ BEGIN
                 'id', 'username', 'password_hash', 'created_at', 'updated_at'))
         OR (found.attrelid = 'workspaces'::regclass AND found.attname NOT IN (
                 'id', 'owner_user_id', 'name', 'description', 'memo', 'image_ref', 'instance_backend',
-                'storage_backend', 'home_store_key', 'home_ctx', 'observed_status', 'health_status', 'desired_state',
+                'storage_backend', 'home_store_key', 'home_ctx', 'observed_status', 'health_status', 'conditions',
+                'phase', 'desired_state',
                 'operation', 'op_started_at', 'op_id', 'archive_key', 'observed_at', 'last_access_at',
                 'standby_ttl_seconds', 'archive_ttl_seconds', 'error_reason', 'error_count', 'created_at',
                 'updated_at', 'deleted_at')));
@@ -111,6 +116,47 @@ CREATE TABLE IF NOT EXISTS workspaces (
 )
 """
 
+# What M2 saw, in M1's words. The guide's second step writes no messages, whoever looked since does: where there is one,
+# or where M1's column is gone, the conditions are what is known; anywhere else M1 may have gone on writing its columns.
+# Literals alone fit whatever type a column has. A row of neither is PENDING: a volume that is there is a person's.
+READ_M2_BACK = """
+DO $$
+DECLARE
+    has_observed boolean := EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = 'workspaces'::regclass AND attname = 'observed_status' AND NOT attisdropped);
+    has_health boolean := EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = 'workspaces'::regclass AND attname = 'health_status' AND NOT attisdropped);
+BEGIN
+    IF EXISTS (SELECT FROM pg_attribute
+               WHERE attrelid = 'workspaces'::regclass AND attname = 'conditions' AND NOT attisdropped) THEN
+        ALTER TABLE workspaces
+            ADD COLUMN IF NOT EXISTS observed_status observed_status_enum NOT NULL DEFAULT 'PENDING',
+            ADD COLUMN IF NOT EXISTS health_status health_status_enum NOT NULL DEFAULT 'OK';
+        CREATE TEMP TABLE m2_seen ON COMMIT DROP AS
+        SELECT id AS workspace_id,
+               jsonb_path_exists(conditions::jsonb, '$.*.message') AS was_seen,
+               coalesce((conditions::jsonb #>> '{storage.volume_ready,status}')::boolean, false) AS volume,
+               coalesce((conditions::jsonb #>> '{infra.container_ready,status}')::boolean, false) AS container,
+               coalesce((conditions::jsonb #>> '{policy.healthy,status}')::boolean, true)
+                   AND to_jsonb(workspaces) ->> 'phase' IS DISTINCT FROM 'ERROR' AS healthy
+        FROM workspaces;
+        UPDATE workspaces SET observed_status = 'RUNNING' FROM m2_seen
+        WHERE id = workspace_id AND (was_seen OR NOT has_observed) AND container;
+        UPDATE workspaces SET observed_status = 'STANDBY' FROM m2_seen
+        WHERE id = workspace_id AND (was_seen OR NOT has_observed) AND volume AND NOT container;
+        UPDATE workspaces SET observed_status = 'PENDING' FROM m2_seen
+        WHERE id = workspace_id AND (was_seen OR NOT has_observed) AND NOT volume AND NOT container;
+        UPDATE workspaces SET health_status = 'OK' FROM m2_seen
+        WHERE id = workspace_id AND (was_seen OR NOT has_health) AND healthy;
+        UPDATE workspaces SET health_status = 'ERROR' FROM m2_seen
+        WHERE id = workspace_id AND (was_seen OR NOT has_health) AND NOT healthy;
+    END IF;
+    ALTER TABLE workspaces DROP COLUMN IF EXISTS conditions, DROP COLUMN IF EXISTS phase;
+END $$
+"""
+
 COMPLETE_WORKSPACES = """
 ALTER TABLE workspaces
     ADD COLUMN IF NOT EXISTS description text,
@@ -139,7 +185,7 @@ def upgrade() -> None:
     op.execute(CHECK_WHAT_IS_THERE)
     for name, values in TYPES.items():
         op.execute(CREATE_TYPE.format(name=name, values=values))
-    for statement in (CREATE_USERS, COMPLETE_USERS, CREATE_WORKSPACES, COMPLETE_WORKSPACES):
+    for statement in (CREATE_USERS, COMPLETE_USERS, CREATE_WORKSPACES, READ_M2_BACK, COMPLETE_WORKSPACES):
         op.execute(statement)
 
 

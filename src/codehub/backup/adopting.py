@@ -1,0 +1,78 @@
+"""The newest archives of a restored database: which of them may be believed, and which homes they now are.
+
+Only what was read back and found whole takes the place of what a row names; else the next newest is tried. What could
+not be read at all is left undecided, and said.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from codehub.backup.standing import Better
+from codehub.db.adopting import Adoption
+from codehub.drivers.base import Archives, Backend
+from codehub.errors import CodeHubError
+from codehub.model.observation import ArchiveSeen
+from codehub.model.observe import lacks_mark
+from codehub.model.workspace import ArchiveKey, InstanceBackend, WorkspaceId
+
+_AT_ONCE = 4
+_LOOK_SECONDS = 60.0
+_SILENT = frozenset({ArchiveSeen.UNREACHABLE, ArchiveSeen.TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What to adopt; and what was not: archives that are damaged, and workspaces whose newest could not be read."""
+
+    adoptions: Sequence[Adoption]
+    damaged: Sequence[ArchiveKey]
+    undecided: Sequence[WorkspaceId]
+
+
+async def choose(adoptable: Mapping[WorkspaceId, Better], archives: Archives) -> Chosen:
+    """The newest archive of each that is whole, every byte of it."""
+    adoptions: list[Adoption] = []
+    damaged: list[ArchiveKey] = []
+    undecided: list[WorkspaceId] = []
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(identity: WorkspaceId, better: Better) -> None:
+        for archive in better.archives:
+            key = ArchiveKey(archive.key)
+            async with turns:
+                seen = await archives.verify(key)
+            if seen is ArchiveSeen.VERIFIED:
+                adoptions.append(Adoption(identity, better.old, key, archive.modified_at))
+                return
+            if seen in _SILENT:
+                undecided.append(identity)
+                return
+            damaged.append(key)
+
+    async with asyncio.TaskGroup() as group:
+        for identity, better in adoptable.items():
+            group.create_task(one(identity, better))
+    return Chosen(sorted(adoptions, key=lambda one: one.workspace), sorted(damaged), sorted(undecided))
+
+
+async def on_no_whole_volume(
+    backends: Mapping[InstanceBackend, Backend], wanted: Collection[WorkspaceId]
+) -> Collection[WorkspaceId]:
+    """Which of these have no volume anywhere, looked at directly; none where a backend could not be asked.
+
+    One without its mark does not count: its removal may have begun, once the home was in that newer archive.
+    """
+    absent = set(wanted)
+    try:
+        async with asyncio.timeout(_LOOK_SECONDS):
+            for backend in backends.values():
+                absent -= {who for who, seen in (await backend.volumes.observe()).items() if not lacks_mark(seen)}
+            for backend in backends.values():
+                for identity in list(absent):
+                    seen = await backend.volumes.look(identity)
+                    if not (lacks_mark(seen) if seen.exists else seen.confirmed):
+                        absent.discard(identity)
+    except (CodeHubError, TimeoutError):
+        return set()
+    return absent

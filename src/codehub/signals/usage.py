@@ -1,0 +1,88 @@
+"""What running workspaces use, left by the leader for whoever shows it. A hint: losing it costs a picture of the past.
+
+codehub:usage:{workspace_id}        the newest measurement; it expires when the leader measures no more
+codehub:usage:{workspace_id}:day    a line each few minutes, of the last day; it expires a day after the last one
+"""
+
+import json
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from codehub.model.workspace import WorkspaceId
+from codehub.signals.connect import Redis, answering
+
+KEY = "codehub:usage:"
+_NEWEST_SECONDS = 120
+_DAY_SECONDS = 24 * 3600
+MOST_POINTS = 288  # of a day, one each five minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a workspace used at a moment, or in the minutes before it; None is not known."""
+
+    at: datetime
+    cpus: float | None
+    memory_bytes: int | None
+    ports: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What is known of one workspace; `day` has the oldest first."""
+
+    newest: Measurement | None
+    day: Sequence[Measurement]
+
+
+class RedisUsage:
+    """The leader's side. One pipeline each, however many workspaces."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def leave(self, newest: Mapping[WorkspaceId, Measurement]) -> None:
+        with answering():
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for workspace_id, each in newest.items():
+                    pipeline.set(f"{KEY}{workspace_id}", _stored(each), ex=_NEWEST_SECONDS)
+                await pipeline.execute()
+
+    async def add(self, points: Mapping[WorkspaceId, Measurement]) -> None:
+        with answering():
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for workspace_id, each in points.items():
+                    key = f"{KEY}{workspace_id}:day"
+                    pipeline.rpush(key, _stored(each))
+                    pipeline.ltrim(key, -MOST_POINTS, -1)
+                    pipeline.expire(key, _DAY_SECONDS)
+                await pipeline.execute()
+
+
+async def read_usage(client: Redis, workspace_id: WorkspaceId) -> Usage:
+    """Raises Unavailable when Redis does not answer."""
+    with answering():
+        newest = cast("bytes | None", await client.get(f"{KEY}{workspace_id}"))
+        lines = await cast("Awaitable[list[bytes]]", client.lrange(f"{KEY}{workspace_id}:day", 0, -1))
+    day = [point for point in map(_read, lines) if point is not None]
+    return Usage(_read(newest), day)
+
+
+def _stored(each: Measurement) -> str:
+    return json.dumps([round(each.at.timestamp(), 1), each.cpus, each.memory_bytes, each.ports])
+
+
+def _read(stored: bytes | None) -> Measurement | None:
+    """None of what is not of our making."""
+    try:
+        at, cpus, memory, ports = cast("list[Any]", json.loads(stored or b""))
+        return Measurement(
+            datetime.fromtimestamp(at, UTC),
+            None if cpus is None else float(cpus),
+            None if memory is None else int(memory),
+            None if ports is None else tuple(map(int, ports)),
+        )
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None

@@ -1,0 +1,62 @@
+"""What an instance wrote is there once it was removed; keeping it never keeps anything from being removed."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from codehub.coordinator.last_logs import KeptLogs
+from codehub.drivers.process import Options
+from codehub.errors import Unavailable
+from codehub.model.observation import InstanceSeen
+from codehub.model.workspace import WorkspaceId
+from codehub.signals.connect import Redis
+from codehub.signals.last_logs import RedisLastLogs
+from tests.drivers_process.world import World
+from tests.support import short_folder
+
+
+@pytest.fixture
+async def world() -> World:
+    return World(Options(root=short_folder() / "w"))
+
+
+async def test_the_last_lines_are_kept(world: World, redis: Redis) -> None:
+    last = RedisLastLogs(redis)
+    instances = KeptLogs(world.driver.instances, last.keep)
+    workspace = await world.start()
+    log = world.root / f"instances/ws-{workspace.id}/log"
+    with log.open("a") as file:
+        file.write("x" * 100_000 + "\nwhy it ended\n")
+    await instances.remove(workspace.id)
+    kept = await last.read(workspace.id)
+    assert kept.endswith("why it ended\n")
+    assert len(kept) < 10_000
+    assert await last.read(WorkspaceId(uuid4())) == ""
+    await world.close()
+
+
+async def test_an_outage_or_a_hanging_store_of_lines_stops_no_removal(world: World) -> None:
+    async def fails(_id: WorkspaceId, _text: str) -> None:
+        raise Unavailable("Redis is away.")
+
+    async def hangs(_id: WorkspaceId, _text: str) -> None:
+        await asyncio.Event().wait()
+
+    for keep in (fails, hangs):
+        workspace = await world.start()
+        (world.root / f"instances/ws-{workspace.id}/log").write_text("something\n")
+        await KeptLogs(world.driver.instances, keep).remove(workspace.id)
+        assert await world.driver.instances.look(workspace.id) == InstanceSeen(None)
+    await world.close()
+
+
+async def test_lines_that_the_disk_does_not_give_stop_no_removal(world: World, redis: Redis) -> None:
+    last = RedisLastLogs(redis)
+    workspace = await world.start()
+    log = world.root / f"instances/ws-{workspace.id}/log"
+    log.unlink()
+    log.mkdir()
+    await KeptLogs(world.driver.instances, last.keep).remove(workspace.id)
+    assert await world.driver.instances.look(workspace.id) == InstanceSeen(None)
+    await world.close()
