@@ -27,6 +27,7 @@ class Skill(Enum):
     CLUTTER = auto()  # leave things lying around that are not ours
     PROCESSES = auto()  # count the living processes of an instance
     LONG_JOBS = auto()  # make a job that runs until it is removed, or at least for many seconds
+    USAGE = auto()  # the engine measures what an instance uses
     EVENTS = auto()  # the driver has an event stream that shows changes
 
 

@@ -26,7 +26,7 @@ UID = 1000
 class KubernetesHarness:
     name = "k8s"
     images = Images(quick="quick", missing="missing")
-    skills = frozenset(Skill)
+    skills = frozenset(Skill) - {Skill.USAGE}  # the lab's cluster has no metrics API
 
     def __init__(
         self, cluster: Lab, options: KubernetesOptions, wire: ServerWire, store: ArchiveStore, silent: str

@@ -1,6 +1,7 @@
 """An S3 server that answers what a test tells it to, for answers that no healthy server gives."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ class Answer:
     length: int | None = None
     hang_up: bool = False
     then: "Answer | None" = None  # what is answered from the next time on
+    tag: str = '"e"'
 
 
 def error(status: int, code: str) -> Answer:
@@ -45,24 +47,25 @@ class ScriptedS3:
                 await reader.readexactly(int(lines.get(b"content-length", b"0")))
                 if self.accepts_writes and method in ("PUT", "DELETE"):
                     writer.write(b'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 0\r\n\r\n')
-                elif not await self.answer(writer, target.split("?")[0], b"range" in lines):
+                elif not await self.answer(writer, target.split("?")[0], lines.get(b"range", b"").decode()):
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
 
-    async def answer(self, writer: asyncio.StreamWriter, path: str, ranged: bool) -> bool:
+    async def answer(self, writer: asyncio.StreamWriter, path: str, ranged: str) -> bool:
         end = next((end for end in self.answers if path.endswith(end)), "")
         answer = self.answers.get(end, error(404, "NoSuchKey"))
         if answer.then is not None:
             self.answers[end] = answer.then
         body, length = answer.body, answer.length if answer.length is not None else len(answer.body)
-        headers = 'Last-Modified: Wed, 01 Jan 2025 00:00:00 GMT\r\nETag: "e"\r\n'
+        headers = f"Last-Modified: Wed, 01 Jan 2025 00:00:00 GMT\r\nETag: {answer.tag}\r\n"
         status = answer.status
-        if ranged and status == 200:
-            status, headers = 206, headers + f"Content-Range: bytes 0-0/{length}\r\n"
-            body, length = body[:1], 1
+        if status == 200 and (span := re.fullmatch(r"bytes=(\d+)-(\d+)", ranged)):
+            first, past = int(span[1]), max(1, min(int(span[2]) + 1, length))
+            status, headers = 206, headers + f"Content-Range: bytes {first}-{past - 1}/{length}\r\n"
+            body, length = body[first:past], past - first
         writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n".encode() + body)
         await writer.drain()
         if len(body) < length and not answer.hang_up:

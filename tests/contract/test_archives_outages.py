@@ -152,7 +152,7 @@ async def test_a_body_that_stops_in_the_middle_is_an_outage_and_not_a_damage(han
     async with scripted_s3() as server:
         server.answers = {"meta": Answer(200, meta_of(data * 2)), "zst": Answer(200, data, len(data) * 2, hang_up)}
         archives = ArchiveStore.open("s3://bucket", s3=server.options, limits=QUICK)
-        with within(10):
+        with within(20):
             seen = await archives.verify(new_key())
     assert seen is (ArchiveSeen.UNREACHABLE if hang_up else ArchiveSeen.TIMEOUT)
 

@@ -4,15 +4,16 @@ import asyncio
 import inspect
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE
 from codehub.drivers.base import Archives
 from codehub.errors import InvalidName, TerminalError
-from codehub.model.names import parse_archive_key
+from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.observation import ArchiveSeen
-from codehub.model.workspace import ArchiveKey
+from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
 from tests.contract.stores import HARM, STORES, FolderStore, MemoryStore, S3Store, StoreUnderTest, listed, new_key
 
 OUTSIDE = ("", "x", "../../etc/passwd", "/abs/home.tar.zst", "a/../b/home.tar.zst")
@@ -204,6 +205,17 @@ async def test_more_than_a_page_is_listed_completely(store: StoreUnderTest) -> N
     if not isinstance(store, MemoryStore):
         (size,) = {f.size for f in found}
         assert size > len(EMPTY_ARCHIVE), "with its meta"
+
+
+async def test_one_workspaces_archives_can_be_listed(store: StoreUnderTest) -> None:
+    mine, others = new_key(), new_key()
+    identity = parse_archive_key(mine).workspace_id
+    more = archive_key(identity, OpId(uuid4()))
+    for key in (mine, more, others):
+        await store.archives.make_empty(key)
+    found = [archive.key async for page in store.archives.found(identity) for archive in page]
+    assert sorted(found) == sorted([mine, more])
+    assert [page async for page in store.archives.found(WorkspaceId(uuid4()))] == []
 
 
 async def test_a_listing_need_not_be_read_to_its_end(store: StoreUnderTest) -> None:

@@ -198,3 +198,24 @@ async def test_a_change_is_told(case: Case) -> None:
 
         await eventually_async(start_until_told, "the stream yields", seconds=60)
         await told
+
+
+async def test_only_what_runs_uses_anything(case: Case) -> None:
+    """Also where nothing is measured."""
+    assert case.id not in await case.backend.instances.usage()
+    await case.start(await case.volume())
+    await case.backend.instances.usage()
+    await case.backend.instances.remove(case.id)
+    assert case.id not in await case.backend.instances.usage()
+
+
+@pytest.mark.needs(Skill.USAGE)
+async def test_what_a_running_instance_uses_is_measured(case: Case) -> None:
+    await case.start(await case.volume())
+    first = (await case.backend.instances.usage())[case.id]
+    second = (await case.backend.instances.usage())[case.id]
+    assert first.memory_bytes is not None
+    assert 100_000 < first.memory_bytes < 512 << 20, "less than it may use"
+    assert first.cpu_seconds is not None
+    assert second.cpu_seconds is not None
+    assert 0 <= first.cpu_seconds <= second.cpu_seconds, "it grows"

@@ -93,6 +93,7 @@ async def test_every_verb_is_unreachable(out: Case, which: str) -> None:
         "volumes.observe": backend.volumes.observe(),
         "volumes.look": backend.volumes.look(out.id),
         "volumes.create": backend.volumes.create(out.id, incarnation),
+        "volumes.mark_whole": backend.volumes.mark_whole(out.id, ref),
         "volumes.delete": backend.volumes.delete(out.id, ref),
         "jobs.observe": backend.jobs.observe(),
         "jobs.archive": backend.jobs.archive(out.id, op_id, ref),

@@ -56,6 +56,36 @@ async def test_many_creations_at_once_make_one_volume(case: Case) -> None:
     assert await case.harness.read_home(case.id) == HOME
 
 
+async def test_a_volume_is_marked_as_whole_beside_what_is_in_it(case: Case) -> None:
+    """On every file system: nothing of the mark is in the home, and listings show it."""
+    volume = await case.volume()
+    await case.harness.write_home(case.id, HOME)
+    assert not (await case.seen_volume()).whole
+    for _ in range(2):
+        await case.backend.volumes.mark_whole(case.id, volume)
+        assert (await case.seen_volume()).whole
+        assert (await case.harness.another().volumes.observe())[case.id].whole
+    assert await case.harness.read_home(case.id) == HOME
+
+
+async def test_a_mark_goes_with_its_volume_and_is_never_the_next_ones(case: Case) -> None:
+    volume = await case.volume()
+    await case.backend.volumes.mark_whole(case.id, volume)
+    await case.backend.volumes.delete(case.id, volume)
+    with pytest.raises(Refused):
+        await case.backend.volumes.mark_whole(case.id, volume)
+    await case.backend.volumes.create(case.id, volume.incarnation)
+    seen = await case.seen_volume()
+    assert not seen.whole
+    with pytest.raises(Refused):
+        await case.backend.volumes.mark_whole(case.id, volume)
+    assert not (await case.backend.volumes.observe())[case.id].whole
+    await case.backend.volumes.mark_whole(case.id, seen.ref)
+    assert (await case.seen_volume()).whole
+    await case.backend.volumes.delete(case.id, seen.ref)
+    assert not (await case.seen_volume()).exists
+
+
 async def test_each_making_has_a_uid_of_its_own(case: Case) -> None:
     incarnation = new_incarnation()
     uids = set()

@@ -108,6 +108,30 @@ async def test_an_outage_of_the_store_fails_jobs_as_an_outage(world: MemoryWorld
     assert (job.state, job.error) == (JobState.FAILED, ErrorReason.UNREACHABLE)
 
 
+async def test_a_full_store_takes_nothing_and_gives_what_it_has(world: MemoryWorld, mine: Case) -> None:
+    before = archive_key(mine.id, new_op())
+    await world.archives.make_empty(before)
+    full = world.misbehave("archives.*", Misbehaviour.FULL)
+    with pytest.raises(Unreachable):
+        await world.archives.make_empty(archive_key(mine.id, new_op()))
+    op_id = new_op()
+    await mine.backend.jobs.archive(mine.id, op_id, await mine.volume())
+    for _ in range(2):
+        world.run_jobs()
+    assert (world.jobs[op_id].state, world.jobs[op_id].error) == (JobState.FAILED, ErrorReason.UNREACHABLE)
+    assert await world.archives.look(before) is ArchiveSeen.LISTED
+    await world.archives.delete(before)
+    full.end()
+    await world.archives.make_empty(before)
+
+
+async def test_an_evicted_instance_is_dead_and_blameless(world: MemoryWorld, mine: Case) -> None:
+    await mine.start(await mine.volume())
+    world.evict_instance(mine.id)
+    seen = await mine.seen_instance()
+    assert (seen.life, seen.blameless, seen.endpoint) == (Life.DEAD, True, None)
+
+
 async def test_an_image_may_be_missing(world: MemoryWorld, mine: Case) -> None:
     volume = await mine.volume()
     world.misbehave("instances.start", Misbehaviour.IMAGE_MISSING, times=1)

@@ -9,10 +9,10 @@ import pytest
 
 from codehub.drivers.docker import seen
 from codehub.drivers.docker.api import version_prefix
-from codehub.drivers.docker.instances import split_reference
+from codehub.drivers.docker.pulls import split_reference
 from codehub.drivers.docker.reach import reach_of
-from codehub.drivers.registry import is_registry_outage
-from codehub.errors import Unreachable
+from codehub.drivers.registry import is_without_cause, pull_failure
+from codehub.errors import ActionFailed, DriverError, TerminalError, Unreachable
 from codehub.model.names import archive_key
 from codehub.model.observation import JobState
 from codehub.model.workspace import ErrorReason, OpId, WorkspaceId
@@ -50,25 +50,25 @@ def said(**content: Any) -> str:
     ],
 )
 def test_what_became_of_a_job(job: seen.Job, log: str, state: JobState, error: ErrorReason | None) -> None:
-    found = seen.job_seen(job, log, MADE)
+    found = seen.job_seen(job, log, 0.0)
     assert found.state is state
     assert error is None or found.error is error
     assert state is JobState.FAILED or not found.message
 
 
 def test_a_marker_comes_from_the_jobs_own_words_alone() -> None:
-    done = seen.job_seen(a_job("exited", 0), said(state="done", restore_marker=KEY), MADE)
+    done = seen.job_seen(a_job("exited", 0), said(state="done", restore_marker=KEY), 0.0)
     assert done.restore_marker == KEY
-    assert seen.job_seen(a_job("exited", 0), said(state="done"), MADE).restore_marker is None
-    assert seen.job_seen(a_job("exited", 10), said(state="done", restore_marker=KEY), MADE).restore_marker is None
+    assert seen.job_seen(a_job("exited", 0), said(state="done"), 0.0).restore_marker is None
+    assert seen.job_seen(a_job("exited", 10), said(state="done", restore_marker=KEY), 0.0).restore_marker is None
 
 
 def test_progress_has_the_time_of_the_last_report() -> None:
     log = "\n".join(["2026-01-01T00:00:01Z garbage", said(state="running", bytes_done=5, files_done=2), "no time {}"])
-    found = seen.job_seen(a_job("running"), log, MADE)
+    found = seen.job_seen(a_job("running"), log, 0.0)
     assert (found.bytes_done, found.files_done) == (5, 2)
     assert found.progress_at == MADE + timedelta(seconds=5, microseconds=123456)
-    assert seen.job_seen(a_job("running"), "", MADE).progress_at == MADE
+    assert seen.job_seen(a_job("running"), "", 0.0).progress_at == MADE
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_progress_has_the_time_of_the_last_report() -> None:
 @pytest.mark.parametrize("state", ["done", "failed", "running", 7])
 def test_a_job_that_talks_nonsense_is_seen_all_the_same(words: dict[str, object], state: object) -> None:
     for job in (a_job("running"), a_job("exited", 0), a_job("exited", 10)):
-        found = seen.job_seen(job, said(**({"state": state} | words)), MADE)
+        found = seen.job_seen(job, said(**({"state": state} | words)), 0.0)
         assert (found.restore_marker, found.bytes_done, found.files_done) == (None, 0, 0)
         assert isinstance(found.message, str)
-    assert seen.job_seen(a_job("running"), "2026-01-01T00:00:01Z " + "[" * 100_000, MADE).bytes_done == 0
+    assert seen.job_seen(a_job("running"), "2026-01-01T00:00:01Z " + "[" * 100_000, 0.0).bytes_done == 0
 
 
 def test_a_job_that_was_never_started_has_failed_after_a_while() -> None:
-    assert seen.job_seen(a_job("created"), "", MADE + timedelta(seconds=5)).state is JobState.RUNNING
-    assert seen.job_seen(a_job("created"), "", MADE + timedelta(minutes=5)).state is JobState.FAILED
+    assert seen.job_seen(a_job("created"), "", 5.0).state is JobState.RUNNING
+    assert seen.job_seen(a_job("created"), "", 300.0).state is JobState.FAILED
 
 
 def test_frames_of_a_log() -> None:
@@ -98,17 +98,42 @@ def test_frames_of_a_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "outage"),
+    ("message", "error"),
     [
-        ("pull access denied for x, repository does not exist or may require 'docker login'", False),
-        ("manifest for x:1 not found: manifest unknown", False),
-        ("Get https://registry/v2/: dial tcp: lookup registry: no such host", True),
-        ("Get https://registry/v2/: net/http: request canceled (Client.Timeout exceeded)", True),
-        ("toomanyrequests: too many requests", True),
+        ("pull access denied for x, repository does not exist or may require 'docker login'", TerminalError),
+        ("manifest for x:1 not found: manifest unknown", TerminalError),
+        ('failed to resolve reference "r.example/x:1": r.example/x:1: not found', TerminalError),
+        ("unauthorized: authentication required", TerminalError),
+        ("couldn't parse image name: invalid reference format", TerminalError),
+        ("no matching manifest for linux/arm64 in the manifest list entries", TerminalError),
+        ("Get https://registry/v2/: dial tcp: lookup registry: no such host", Unreachable),
+        ("Get https://registry/v2/: net/http: request canceled (Client.Timeout exceeded)", Unreachable),
+        ("dial tcp 127.0.0.1:9: connect: connection refused", Unreachable),
+        ("received unexpected HTTP status: 503 Service Unavailable", Unreachable),
+        ("pulling from host r.example failed with status code https://r.example/v2/x: 502", Unreachable),
+        ("toomanyrequests: too many requests", Unreachable),
+        ('Get "https://registry/v2/": EOF', Unreachable),
+        ("failed to register layer: no space left on device", ActionFailed),
+        ("x509: certificate signed by unknown authority", ActionFailed),
     ],
 )
-def test_a_registry_that_is_out_is_not_a_missing_image(message: str, outage: bool) -> None:
-    assert is_registry_outage(message) is outage
+def test_a_registry_that_is_out_is_not_a_missing_image(message: str, error: type[DriverError]) -> None:
+    found = pull_failure("registry.example/timeout/not-found:503", message)
+    assert type(found) is error
+    assert type(pull_failure("team/api/orders:1502", f"team/api/orders:1502: {message}")) is error
+    assert str(found).count("..") == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "is_open"),
+    [
+        ('Back-off pulling image "r.example/x:1"', True),
+        ('Back-off pulling image "r.example/x:1": ErrImagePull: r.example/x:1: not found', False),
+        ("rpc error: code = NotFound desc = not found", False),
+    ],
+)
+def test_a_node_that_only_waits_says_nothing_about_the_image(message: str, is_open: bool) -> None:
+    assert is_without_cause(message) is is_open
 
 
 @pytest.mark.parametrize(
@@ -156,3 +181,22 @@ async def test_how_a_job_reaches_the_store(
     reach = await reach_of(JobUrls(url, f"{url}.meta", store), options())
     assert (reach.network, reach.folder) == (network, folder)
     assert (reach.access and (reach.access.port, reach.access.addresses)) == access
+
+
+@pytest.mark.parametrize(
+    ("memory", "bytes_"),
+    [
+        ({"usage": 900, "stats": {"inactive_file": 200}}, 700),
+        ({"usage": 900, "stats": {"total_inactive_file": 300}}, 600),
+        ({"usage": 900}, 900),
+    ],
+)
+def test_memory_that_the_engine_could_take_back_does_not_count(memory: dict[str, Any], bytes_: int) -> None:
+    usage = seen.usage_of({"cpu_stats": {"cpu_usage": {"total_usage": 2_500_000_000}}, "memory_stats": memory})
+    assert usage is not None
+    assert (usage.cpu_seconds, usage.memory_bytes) == (2.5, bytes_)
+
+
+@pytest.mark.parametrize("stats", [{}, {"cpu_stats": {"cpu_usage": {"total_usage": 0}}, "memory_stats": {}}])
+def test_a_container_that_has_ended_uses_nothing(stats: dict[str, Any]) -> None:
+    assert seen.usage_of(stats) is None

@@ -102,12 +102,21 @@ def test_what_people_are_told(status: dict[str, Any], words: str) -> None:
 EVICTED = {"phase": "Failed", "reason": "Evicted"}
 
 
+def disrupted(reason: str, status: str = "True") -> dict[str, Any]:
+    """As the cluster leaves a pod that it ended with SIGTERM."""
+    condition = {"type": "DisruptionTarget", "status": status, "reason": reason, "message": "preempted"}
+    return ended("Error", 143) | {"conditions": [condition]}
+
+
 @pytest.mark.parametrize(
     ("status", "is_its"),
     [
         (EVICTED | {"message": "The node was low on resource: memory. Container workspace was using 9Mi."}, True),
         (EVICTED | {"message": 'Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". '}, False),
         ({"phase": "Failed", "reason": "NodeShutdown"}, True),
+        (disrupted("PreemptionByScheduler"), True),
+        (disrupted("DeletionByPodGC"), True),
+        (disrupted("EvictionByEvictionAPI", status="False"), False),
         (ended("OOMKilled", 137), False),
         (ended("Error", 1), False),
     ],
@@ -164,6 +173,51 @@ def test_jobs() -> None:
     assert job(waiting("ErrImageNeverPull", "no")).state is JobState.FAILED
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        EVICTED | {"message": "The node was low on resource: ephemeral-storage."},
+        {"phase": "Failed", "reason": "NodeShutdown", "message": "Pod was terminated in response to shutdown."},
+        {"phase": "Failed", "reason": "NodeLost"},
+        disrupted("PreemptionByScheduler"),
+        disrupted("DeletionByTaintManager"),
+        disrupted("DeletionByPodGC"),
+    ],
+)
+def test_a_job_that_the_cluster_ended_did_not_fail(status: dict[str, Any]) -> None:
+    found = job(status, '2026-01-01T00:00:01Z {"state": "failed", "message": "It was told to stop."}')
+    assert (found.state, found.error) == (JobState.FAILED, ErrorReason.UNREACHABLE)
+    assert "The cluster ended the job" in found.message
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (ended("Error", 1), ErrorReason.ACTION_FAILED),
+        (ended("OOMKilled", 137), ErrorReason.ACTION_FAILED),
+        (EVICTED | {"message": 'Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". '}, ErrorReason.ACTION_FAILED),
+        (ended("Error", 20) | {"reason": "NodeShutdown"}, ErrorReason.ARCHIVE_CORRUPTED),
+    ],
+)
+def test_a_job_that_failed_by_itself_did(status: dict[str, Any], error: ErrorReason) -> None:
+    assert job(status).error is error
+
+
+def test_a_job_that_was_done_before_its_node_went_is_done() -> None:
+    done = '2026-01-01T00:00:01.5Z {"state": "done", "bytes_done": 5}'
+    status = ended("Completed", 0) | {"reason": "NodeShutdown"}
+    assert job(status, done).state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize(("mark", "whole"), [("u", True), ("another", False), ("true", False), (None, False)])
+def test_a_claim_that_was_copied_with_its_annotations_is_not_whole(mark: str | None, whole: bool) -> None:
+    """A mark is about one making of the volume: who restores a claim's manifest gets an empty volume."""
+    identity = WorkspaceId(UUID(int=7))
+    annotations = {m.INCARNATION: "i"} | ({m.WHOLE: mark} if mark is not None else {})
+    meta = {"name": f"ws-{identity}-home", "uid": "u", "labels": {m.WORKSPACE: str(identity)}}
+    assert seen.volume_of({"metadata": {**meta, "annotations": annotations}}).whole == whole
+
+
 def test_an_address_is_warm_for_a_while() -> None:
     now = 0.0
     cooling = Cooling(60.0, clock=lambda: now)
@@ -175,3 +229,30 @@ def test_an_address_is_warm_for_a_while() -> None:
     assert cooling.is_warm(second)
     now = 61.0
     assert not cooling.is_warm(second)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("250m", 0.25),
+        ("1", 1),
+        ("12345678n", 0.012345678),
+        ("2Ki", 2048),
+        ("1.5Gi", 1.5 * 2**30),
+        ("3M", 3e6),
+        ("x", None),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: float | None) -> None:
+    assert seen.quantity_of(text) == (None if value is None else pytest.approx(value))
+
+
+def test_what_the_metrics_api_says_is_read() -> None:
+    measured = dict(pod({}).object) | {
+        "containers": [{"usage": {"cpu": "250m", "memory": "100Mi"}}, {"usage": {"cpu": "1", "memory": "28Mi"}}]
+    }
+    unread = dict(pod({}).object) | {"containers": []}
+    (usage,) = seen.usage_of([measured], "one").values()
+    assert (usage.cpus, usage.memory_bytes) == (1.25, 128 << 20)
+    assert seen.usage_of([measured], "another") == {}
+    assert seen.usage_of([unread], "one")[WORKSPACE].memory_bytes is None

@@ -15,6 +15,7 @@ from codehub.drivers.base import Resources
 from tests.drivers_process.world import Workspace, World
 from tests.support import eventually
 
+CAP_SYS_RESOURCE = 1 << 24
 SECRET = f"secret-{secrets.token_hex(8)}"
 
 
@@ -149,6 +150,8 @@ def test_it_has_no_capabilities_and_gets_none(ours: Workspace) -> None:
         "touch /usr/x",
         "touch /etc/x",
         "touch /x",
+        "touch /dev/x",
+        "mkdir /dev/pts/x",
         "touch /opt/codehub/tiny.py",
         "echo x >> /etc/passwd",
         "hostname other",
@@ -167,7 +170,7 @@ def test_everything_but_its_own_is_mounted_read_only(ours: Workspace) -> None:
     mounts = [line.split() for line in ours.run("cat /proc/self/mounts").splitlines()]
     writable = {words[1] for words in mounts if "rw" in words[3].split(",")}
     devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "pts", "shm")}
-    assert writable <= {"/home/coder", "/tmp", "/dev", "/proc", *devices}
+    assert writable <= {"/home/coder", "/tmp", "/proc", *devices}
     assert all("nosuid" in words[3] for words in mounts)
 
 
@@ -236,6 +239,19 @@ async def test_memory_is_limited(world: World) -> None:
     assert "MemoryError" in workspace.run("python3 -c 'x = bytearray(512 << 20)'")
     assert workspace.run("python3 -c 'x = bytearray(64 << 20); print(len(x))'").strip() == str(64 << 20)
     await world.driver.instances.remove(workspace.id)
+
+
+def test_shared_memory_has_a_size(ours: Workspace) -> None:
+    assert "No space left" in ours.run("head -c 2G /dev/zero >/dev/shm/all 2>/tmp/said; cat /tmp/said; rm /dev/shm/all")
+
+
+def test_it_is_killed_before_codehub_when_memory_runs_out(ours: Workspace) -> None:
+    own = int(Path("/proc/self/oom_score_adj").read_text())
+    scores = {int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in ours.processes()}
+    assert min(scores) > own
+    effective = int(Path("/proc/self/status").read_text().partition("CapEff:")[2].split()[0], 16)
+    if effective & CAP_SYS_RESOURCE:  # else a workspace may undo it, down to what we have ourselves
+        assert ours.run("(echo 0 >/proc/self/oom_score_adj) 2>/dev/null || echo denied") == "denied\n"
 
 
 async def test_endless_output_does_not_fill_the_disk(world: World) -> None:

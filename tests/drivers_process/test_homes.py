@@ -1,6 +1,7 @@
 """Homes appear and go at once, and nothing but the one that was named is ever touched."""
 
 import os
+import stat
 import threading
 from pathlib import Path
 from uuid import uuid4
@@ -152,3 +153,23 @@ def test_a_lock_that_a_frozen_process_holds_is_an_outage(tmp_path: Path) -> None
     path = tmp_path / "lock"
     with file_lock(path), pytest.raises(Unreachable, match="too long"), file_lock(path, seconds=0.1):
         pass
+
+
+async def test_a_home_that_its_owner_closed_is_opened_at_the_next_start(world: World, bare_world: World) -> None:
+    for each in (world, bare_world):
+        workspace = await each.start()
+        workspace.run("echo kept > ~/file; chmod 000 ~")
+        assert stat.S_IMODE(workspace.home.stat().st_mode) == 0
+        await each.driver.instances.remove(workspace.id)
+        again = await each.start_on(workspace.id, workspace.volume)
+        assert again.run("cat ~/file") == "kept\n"
+        await each.driver.instances.remove(workspace.id)
+
+
+async def test_a_home_that_the_disk_does_not_let_be_marked_is_waited_for(world: World) -> None:
+    """Before a start it is marked: a full disk must not count as that workspace's failure."""
+    workspace_id, volume = await world.create()
+    mark = world.root / f"homes/ws-{workspace_id}-home.{volume.incarnation}.{volume.uid}.whole"
+    mark.symlink_to("not/there")
+    with pytest.raises(Unreachable):
+        await world.driver.volumes.mark_whole(workspace_id, volume)

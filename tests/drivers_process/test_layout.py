@@ -2,9 +2,13 @@
 
 import fcntl
 import threading
+from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from codehub.drivers.process.layout import Layout
+from codehub.errors import Unreachable
 from tests.drivers_process.world import World
 
 
@@ -36,6 +40,25 @@ def test_nobody_changes_what_the_version_before_is_changing(layout: Layout) -> N
         assert not changed.wait(0.3)
     other.join(20)
     assert changed.is_set()
+
+
+def test_an_upgrade_while_the_disk_of_the_homes_is_not_mounted_takes_the_place_below_for_nothing(
+    tmp_path: Path,
+) -> None:
+    """The version before put no sign on that disk: ours must not be below it."""
+    layout = Layout(tmp_path)
+    layout.prepare()
+    (layout.homes / "codehub-homes").unlink()
+    (layout.root / "homes-signed").unlink()
+    Layout(tmp_path).prepare()
+    layout.homes.rename(tmp_path / "below")
+    (layout.homes / f"ws-{uuid4()}-home").mkdir(parents=True)  # mounted again
+    layout.check_homes()
+    Layout(tmp_path).prepare()
+    layout.homes.rename(tmp_path / "unmounted")
+    (tmp_path / "below").rename(layout.homes)
+    with pytest.raises(Unreachable):
+        layout.check_homes()
 
 
 async def test_a_start_writes_no_file_that_nobody_reads(new_world: World) -> None:

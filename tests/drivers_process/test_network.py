@@ -1,6 +1,7 @@
 """The way out: the public internet through a proxy, and nothing else, by whatever name or number it is called."""
 
 import asyncio
+import contextlib
 import http.server
 import os
 import shutil
@@ -159,10 +160,59 @@ async def test_what_is_allowed_is_reached_plainly_and_through_a_tunnel(allowing:
     assert "not on the public internet" in denied
 
 
+def test_a_refused_tunnel_names_the_setting_that_opens_it(workspace: Workspace, port: int) -> None:
+    """Also where a program prints no more than the status line (pip), or its number (curl, git)."""
+    setting = "PROCESS_ALLOW=127.0.0.2/32"
+    asked = f"import urllib.request as r; r.urlopen('https://127.0.0.2:{port}/')"
+    assert setting in workspace.run(f'python3 -c "{asked}" 2>&1')
+    curl = f"curl -sS -m 20 -p http://127.0.0.2:{port}/"
+    shown = workspace.run(f"printf '{curl} 2>/dev/null\ntrue\ntrue\n' | bash --norc -i 2>&1")
+    line = f"CodeHub: 127.0.0.2 is not on the public internet; the administrator can allow it with {setting}"
+    assert shown.splitlines().count(line) == 1, shown
+    assert setting not in workspace.run("printf 'true\ntrue\n' | bash --norc -i 2>&1"), "another shell's, of earlier"
+
+
+async def test_the_package_index_is_reached_wherever_it_is_and_nothing_beside_it(port: int) -> None:
+    needs_curl()
+    folder = short_folder()
+    world = World(Options(root=folder / "w", hosts=(f"127.0.0.2:{port}",)))
+    needs_sandbox(world.driver)
+    workspace = await world.start()
+    assert workspace.run(f"curl -sS -m 20 --noproxy '' http://127.0.0.2:{port}/a 2>&1") == "reached /a None"
+    assert "reached" not in workspace.run(f"curl -sS -m 20 --noproxy '' http://127.0.0.3:{port}/a 2>&1")
+    assert "reached" not in workspace.run("curl -sS -m 20 --noproxy '' http://127.0.0.2:9/a 2>&1")
+    await world.close()
+    shutil.rmtree(folder)
+
+
+def test_ssh_goes_through_the_way_out(workspace: Workspace) -> None:
+    if shutil.which("ssh") is None:
+        missing("the program ssh", "apt install openssh-client")
+    shown = workspace.run("ssh -o BatchMode=yes -p 2222 127.0.0.2 true 2>&1")
+    assert "PROCESS_ALLOW=127.0.0.2/32" in shown
+
+
+async def test_ssh_reaches_what_is_allowed(allowing: World) -> None:
+    if shutil.which("ssh") is None:
+        missing("the program ssh", "apt install openssh-client")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-OfTheTests\r\n")
+                connection.recv(1 << 12)
+
+        threading.Thread(target=greet, daemon=True).start()
+        workspace = await allowing.start()
+        name = f"-o HostName=127.0.0.1 -p {server.getsockname()[1]} allowed"  # ssh leaves the loopback itself alone
+        assert "remote software version OfTheTests" in workspace.run(f"ssh -v -o BatchMode=yes {name} true 2>&1")
+
+
 async def test_the_way_out_goes_with_its_workspace(world: World) -> None:
     workspace = await world.start()
     record = workspace.record
-    assert any(map(_is_way_out, workspace.processes()))
+    assert _ways_out(workspace)
     await world.driver.instances.remove(workspace.id)
     assert not living_of(record)
     assert not list((world.root / "sockets").glob(f"{record.mark}*"))
@@ -170,7 +220,7 @@ async def test_the_way_out_goes_with_its_workspace(world: World) -> None:
 
 async def test_a_way_out_that_nobody_has_used_has_no_rights_and_ends_when_its_workspace_does(world: World) -> None:
     workspace = await world.start()
-    (pid,) = filter(_is_way_out, workspace.processes())
+    (pid,) = _ways_out(workspace)
     status = _status(pid)
     assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0 or os.geteuid() != 0
     assert status["NoNewPrivs"] == "1"
@@ -185,7 +235,7 @@ async def test_a_way_out_that_nobody_has_used_has_no_rights_and_ends_when_its_wo
 
 async def test_two_workspaces_have_two_ways_out(allowing: World, port: int) -> None:
     first, second = await allowing.start(), await allowing.start()
-    ways = [set(filter(_is_way_out, each.processes())) for each in (first, second)]
+    ways = [_ways_out(each) for each in (first, second)]
     assert ways[0]
     assert ways[1]
     assert not ways[0] & ways[1]
@@ -242,7 +292,7 @@ async def test_a_way_out_that_could_not_be_made_is_made_later(faulty: tuple[Worl
     assert "way out" in said
     fault.unlink()
     eventually(lambda: workspace.run(ask) == "reached /there None", "the way out is there")
-    (waiting,) = [pid for pid in workspace.processes() if "launch.py" in _command(pid)]
+    (waiting,) = [pid for pid in _ways_out(workspace) if "launch.py" in _command(pid)]
     sandbox = sandboxed_record_of(world.root / f"instances/ws-{workspace.id}").pids[1]
     os.kill(sandbox, signal.SIGKILL)
     eventually(lambda: proc(waiting) is None, "it ends with its workspace, having tried twice")
@@ -255,7 +305,8 @@ async def test_a_way_out_that_has_been_killed_is_made_again(allowing: World, por
     assert workspace.run(ask) == "reached /there None"
     made = {pid for pid in workspace.processes() if "--leash" in _command(pid)}
     for pid in made:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # one ends with the other
+            os.kill(pid, signal.SIGKILL)
     eventually(lambda: workspace.run(ask) == "reached /there None", "the way out is there again")
     record = workspace.record
     await allowing.driver.instances.remove(workspace.id)
@@ -294,15 +345,23 @@ async def test_without_a_network_there_is_no_way_out() -> None:
     needs_sandbox(world.driver)
     workspace = await world.start()
     assert "PROXY" not in workspace.run("env")
-    assert not any(map(_is_way_out, workspace.processes()))
+    assert not _ways_out(workspace)
     assert "have no network" in " ".join(world.driver.isolation())
     await world.close()
     await asyncio.to_thread(shutil.rmtree, folder)
 
 
-def _is_way_out(pid: int) -> bool:
-    """Waiting for work it is a fork of the launcher."""
-    return any(word in _command(pid) for word in ("launch.py", "--leash"))
+def _ways_out(workspace: Workspace) -> set[int]:
+    """Waiting for work it is a fork of the launcher; so is who keeps the log, known once that has begun."""
+    eventually(lambda: any(map(_keeps_log, workspace.processes())), "somebody keeps the log")
+    found = {pid for pid in workspace.processes() if any(word in _command(pid) for word in ("launch.py", "--leash"))}
+    return {pid for pid in found if not _keeps_log(pid)}
+
+
+def _keeps_log(pid: int) -> bool:
+    with contextlib.suppress(OSError):  # it has ended since
+        return "launch.py" in _command(pid) and str(Path(f"/proc/{pid}/fd/0").readlink()).startswith("pipe:")
+    return False
 
 
 def _sockets(pid: int) -> int:

@@ -1,13 +1,19 @@
 """Before anything is announced: that a workspace can live here, by letting one live."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
+import obstore
 import pytest
+import zstandard
 
+import codehub
 from codehub.config import Settings
 from codehub.drivers.archives import ArchiveStore
 from codehub.drivers.ide import AllowList
@@ -17,9 +23,11 @@ from codehub.drivers.process.programs import READY
 from codehub.drivers.process.self_check import self_check
 from codehub.drivers.process.self_check_record import SelfCheck, digest_of
 from codehub.errors import StartError, Unreachable
-from tests.support import short_folder, workspace_users
+from tests.support import needs_root, short_folder, workspace_users
+from tests.test_config import load as settings_of
 
 ALLOWED = AllowList.of(["jupyterlab"])
+CACHES = shutil.ignore_patterns("__pycache__")
 
 
 class Place:
@@ -84,6 +92,59 @@ async def test_a_store_that_is_out_is_an_outage_not_a_reason_to_fail(place: Plac
     shutil.rmtree(place.archives)
     with pytest.raises(Unreachable):
         await place.check()
+
+
+async def test_a_disk_that_is_short_of_room_is_named(place: Place) -> None:
+    options = replace(place.options, reserve=1 << 60)
+    record = SelfCheck(
+        lambda: self_check(options, ALLOWED, place.ides, place.store), lambda: "same", place.folder / "self-check.json"
+    )
+    with pytest.raises(Unreachable, match="The disk of the homes is almost full"):
+        await record.ensure()
+    assert "The disk of the homes is almost full" in record.sentence()
+    assert "archive store" not in record.sentence()
+
+
+CLOSED = """
+import asyncio, sys
+from dataclasses import replace
+from pathlib import Path
+import codehub
+from codehub.drivers.process import Options
+from tests.drivers_process.test_self_check import Place
+from tests.drivers_process.world import World
+
+async def main(folder, sandbox):
+    assert Path(codehub.__file__).is_relative_to(folder / "packages"), codehub.__file__
+    place = Place(folder)
+    place.options = replace(place.options, sandbox=sandbox)
+    await place.check()
+    world = World(Options(root=folder / "w", sandbox=sandbox))
+    try:
+        print((await world.start()).run("echo it runs"))
+    finally:
+        await world.close()
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def test_packages_that_only_root_can_read_are_copied_for_workspaces(any_place: Place) -> None:
+    """As pip and uvx leave them where the umask is 077."""
+    needs_root("whose workspaces have user ids of their own")
+    any_place.install("#!/bin/sh\nexit 0\n")
+    packages = any_place.folder / "packages"
+    packages.mkdir()
+    for package in (codehub, obstore, zstandard):
+        shutil.copytree(Path(package.__path__[0]), packages / package.__name__, ignore=CACHES)
+    subprocess.run(["chmod", "-R", "go=", str(packages)], check=True)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", CLOSED, str(any_place.folder), any_place.options.sandbox],
+        env={**os.environ, "PYTHONPATH": str(packages)}, cwd=Path(__file__).parents[2], capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert "it runs" in done.stdout, done.stderr
+    assert not any_place.options.root.exists()
 
 
 async def test_what_a_killed_check_left_is_in_nobodys_way(place: Place) -> None:
@@ -165,6 +226,36 @@ def test_another_sandbox_setting_ide_or_store_is_another_digest(place: Place) ->
     place.install("")
     others.add(digest())
     assert len({first, *others}) == 7
+
+
+def test_another_credential_of_the_store_is_another_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def is_due(**given: str) -> bool:
+        settings = settings_of(monkeypatch, ARCHIVE_URL="s3://bucket", S3_ACCESS_KEY_ID="key", **given)
+        check = process_self_check(settings, tmp_path, ArchiveStore.open((tmp_path / "archives").as_uri()))
+        if not (tmp_path / "self-check.json").exists():
+            (tmp_path / "self-check.json").write_text(json.dumps({"digest": check._digest(), "at": "once"}))
+        return check.is_due
+
+    assert not is_due(S3_SECRET_ACCESS_KEY="one")
+    assert not is_due(S3_SECRET_ACCESS_KEY="one")
+    assert is_due(S3_SECRET_ACCESS_KEY="two")
+    assert is_due(S3_SECRET_ACCESS_KEY="one", S3_SESSION_TOKEN="token")
+    assert "one" not in (tmp_path / "self-check.json").read_text().replace("once", "")
+
+
+def test_another_set_of_capabilities_is_another_digest(place: Place) -> None:
+    needs_root("who has capabilities to give up")
+    program = (
+        "import sys; from pathlib import Path; from codehub.drivers.ide import AllowList;"
+        " from codehub.drivers.process import Options;"
+        " from codehub.drivers.process.self_check_record import digest_of;"
+        " root = Path(sys.argv[1]);"
+        " print(digest_of(Options(root=root), AllowList.of(['jupyterlab']), root, None, ''))"
+    )
+    command = [sys.executable, "-c", program, str(place.ides)]
+    fewer = ["setpriv", "--bounding-set=-sys_admin", *command]
+    found = [subprocess.run(one, capture_output=True, check=True).stdout for one in (command, command, fewer)]
+    assert found[0] == found[1] != found[2]
 
 
 async def test_the_doctor_and_the_start_make_the_same_check(settings: Settings) -> None:

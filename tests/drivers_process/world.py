@@ -49,10 +49,12 @@ class Workspace:
     volume: VolumeRef
     endpoint: str
 
-    def request(self, method: str, path: str, body: bytes | str | None = None) -> tuple[int, bytes]:
+    def request(
+        self, method: str, path: str, body: bytes | str | None = None, fields: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
         connection = UnixConnection(self.endpoint)
         try:
-            connection.request(method, path, body)
+            connection.request(method, path, body, fields or {})
             response = connection.getresponse()
             return response.status, response.read()
         finally:

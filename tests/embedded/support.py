@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import pytest
 
 import codehub
+from codehub.embedded import directory
 from codehub.embedded.claim import Territory, inhabitants
 from tests.lab.skips import reason
 from tests.support import AS_ROOT, missing
@@ -68,10 +69,13 @@ def owners_of(pids: list[int]) -> set[int]:
 
 
 def copy_of(data: Path, target: Path) -> Path:
-    """A data directory like another one, owners and modes included; the programs, which never change, are shared."""
+    """A data directory like another one, owners and modes included; the programs, which never change, are shared.
+
+    It does not know that it is a copy.
+    """
     target.mkdir()
     shutil.copymode(data, target)
-    parts = [str(part) for part in data.iterdir() if part.name != "runtime"]
+    parts = [str(part) for part in data.iterdir() if part.name not in ("runtime", directory.FILE)]
     subprocess.run(["cp", "-a", *parts, str(target)], check=True)
     (target / "runtime").symlink_to(data / "runtime")
     return target

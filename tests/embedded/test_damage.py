@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from codehub.embedded import DataDir, EmbeddedServers
+from codehub.embedded.accounts import server_account
 from codehub.errors import StartError
 from tests.embedded.support import needs_root, server_pids
 from tests.support import first_of
@@ -112,5 +113,6 @@ async def test_a_valkey_log_cut_short_by_a_crash_is_no_damage(used: Path) -> Non
 async def test_data_of_another_account(used: Path) -> None:
     os.chown(used / "postgres", 1, 1)
     error = await refusal(used)
-    assert error.message == f"{used / 'postgres'} belongs to the user daemon, but the servers run as nobody."
-    assert "chown -R nobody" in error.hint
+    ours = server_account(None).name
+    assert error.message == f"{used / 'postgres'} belongs to the user daemon, but the servers run as {ours}."
+    assert f"chown -R {ours}" in error.hint

@@ -16,7 +16,6 @@ from redis.exceptions import RedisError
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
 from codehub.embedded.process import Child
-from codehub.embedded.servers import MOST_DEATHS
 from codehub.errors import StartError, Unavailable
 from tests.embedded.support import (
     holding,
@@ -238,25 +237,63 @@ async def answers(servers: RunningServers, name: str) -> bool:
         return False
 
 
-async def test_a_server_that_keeps_dying_is_given_up_with_a_line(used: Path) -> None:
+async def killed_often(servers: RunningServers, name: str, times: int) -> None:
+    """Each time as soon as it answers again."""
+    for _ in range(times):
+        victim = newest(servers, name)
+        os.kill(victim.process.pid, signal.SIGKILL)
+
+        async def is_back(victim: Child = victim) -> bool:
+            return newest(servers, name) is not victim and await answers(servers, name)
+
+        await eventually_async(is_back, f"{name} answers again", 30)
+
+
+@pytest.mark.parametrize("name", ["Valkey", "PostgreSQL"])
+async def test_a_server_that_answers_between_its_deaths_is_never_given_up(used: Path, name: str) -> None:
     with DataDir.open(used) as data:
-        embedded = EmbeddedServers(data, durable=False, postgres=False)
+        embedded = EmbeddedServers(data, durable=False, postgres=name != "Valkey", valkey=name == "Valkey")
         async with embedded.running() as servers, kept(servers) as keeping:
-            killed: set[int] = set()
+            await killed_often(servers, name, 5)
+            assert not keeping.done()
 
-            async def has_ended() -> bool:
-                pid = newest(servers, "Valkey").process.pid
-                if pid not in killed:
-                    killed.add(pid)
-                    os.kill(pid, signal.SIGKILL)
-                return keeping.done()
 
-            await eventually_async(has_ended, "it is given up", 30)
+async def test_valkey_that_cannot_start_takes_nothing_down(used: Path) -> None:
+    with DataDir.open(used) as data:
+        embedded = EmbeddedServers(data, durable=False, pauses=(0.0, 0.01))
+        async with embedded.running() as servers, kept(servers) as keeping:
+            for part in (used / "valkey" / "appendonlydir").iterdir():
+                part.write_bytes(b"garbage")
+            os.kill(newest(servers, "Valkey").process.pid, signal.SIGKILL)
+
+            async def was_tried_often() -> bool:
+                return len([child for child in servers.children if child.name == "Valkey"]) > 6
+
+            await eventually_async(was_tried_often, "it is tried again and again", 60)
+            assert not keeping.done()
+            with pytest.raises(Unavailable, match=r"Valkey stopped .* cannot be started again: Valkey cannot start on"):
+                servers.check("Valkey")
+            assert await answers(servers, "PostgreSQL")
+            for part in (used / "valkey" / "appendonlydir").iterdir():
+                part.unlink()
+            await eventually_async(lambda: answers(servers, "Valkey"), "it is back", 60)
+
+
+async def test_postgresql_that_never_answers_again_is_given_up_with_a_line(used: Path) -> None:
+    with DataDir.open(used) as data:
+        embedded = EmbeddedServers(data, durable=False, valkey=False, pauses=(0.0, 0.01))
+        async with embedded.running() as servers, kept(servers) as keeping:
+            control = used / "postgres" / "global" / "pg_control"
+            whole = control.read_bytes()
+            control.write_bytes(b"garbage")
+            os.kill(newest(servers, "PostgreSQL").process.pid, signal.SIGKILL)
+            await asyncio.wait({keeping}, timeout=60)
             with pytest.raises(Unavailable) as caught:
                 await keeping
-    assert len(killed) == MOST_DEATHS
-    assert caught.value.message.startswith("Valkey stopped unexpectedly (killed by SIGKILL), 5 times")
-    assert str(used / "logs" / "valkey.log") in caught.value.hint
+            control.write_bytes(whole)
+    assert caught.value.message.startswith("PostgreSQL stopped unexpectedly (killed by SIGKILL) and cannot be started")
+    assert str(used / "logs" / "postgres.log") in caught.value.message
+    assert "start CodeHub again" in caught.value.hint
 
 
 async def cancel_start(data: DataDir, is_moment: Callable[[str], bool]) -> None:

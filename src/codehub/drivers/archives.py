@@ -2,17 +2,17 @@
 
 An archive is an object and, written last, its meta beside it (archive_store/meta.py). Looking never lies: MISSING,
 CORRUPTED and EXPIRED are said only when the store answered; refused credentials or a missing bucket are UNREACHABLE.
-VERIFIED means that every byte was read back and hashed in this very call, and is on the disk where the store is a
-folder: no checksum that S3 keeps covers a whole object uploaded in parts, so there is none to go by instead.
+VERIFIED means that every byte of this very object was read back and hashed by this process within the last hour, and
+is on the disk where the store is a folder. Which object it is, the store says in this call (ADR 19,
+archive_store/read_back.py). No checksum that S3 keeps covers a whole object uploaded in parts: there is none to go by.
 
-Nothing is cached and no request is retried for long: the controller looks again.
+Nothing else is cached, and no request is retried for long: the controller looks again.
 """
 
-import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,8 @@ import structlog
 from codehub.drivers.archive_store.bucket import BucketObjects, S3Options
 from codehub.drivers.archive_store.folder import FolderObjects
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, MOST_BYTES, Meta, parse
-from codehub.drivers.archive_store.objects import Absent, Expired, Limits, Objects, TimedOut
+from codehub.drivers.archive_store.objects import Absent, Expired, Limits, Objects, Stamp, TimedOut
+from codehub.drivers.archive_store.read_back import ReadBack
 from codehub.errors import DriverError, SettingsError, TerminalError, Unreachable
 from codehub.model.gc import FoundArchive
 from codehub.model.names import META_SUFFIX, archive_key, meta_key, parse_archive_key
@@ -54,6 +55,7 @@ class ArchiveStore:
     def __init__(self, objects: Objects, prefix: str = "archives/") -> None:
         self._objects = objects
         self._prefix = checked_prefix(prefix)
+        self._read_back = ReadBack(objects)
 
     @classmethod
     def open(
@@ -93,20 +95,22 @@ class ArchiveStore:
             return _seen_from(error, key)
         return ArchiveSeen.LISTED
 
-    async def verify(self, key: ArchiveKey) -> ArchiveSeen:
+    async def verify(self, key: ArchiveKey, moved: Callable[[int], None] = lambda _: None) -> ArchiveSeen:
         try:
-            meta = await self._find(key)
-            await self._read_back(key, meta)
+            meta, stamp = await self._found_as(key)
+            found = await self._read_back.sha256_of(self._path(key), stamp, meta.sha256, moved)
+            if found != meta.sha256:
+                raise Corrupted(f"Its {stamp.size} bytes have the checksum {found}, not {meta.sha256}.")
             await self._objects.settle([self._path(key), self._path(meta_key(key))])
         except DriverError as error:
             return _seen_from(error, key)
         return ArchiveSeen.VERIFIED
 
-    async def found(self) -> AsyncIterator[Sequence[FoundArchive]]:
+    async def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         """A meta without its object, and an upload that was never finished, are found too, as incomplete."""
         half: dict[str, tuple[datetime, int]] = {}  # seen is only the object or only the meta
         unfinished: dict[str, datetime] = {}
-        async for page in self._objects.pages(self._prefix):
+        async for page in self._objects.pages(self._prefix if owner is None else f"{self._prefix}{owner}/"):
             whole: list[FoundArchive] = []
             for entry in page:
                 name = entry.path.removeprefix(self._prefix)
@@ -154,27 +158,18 @@ class ArchiveStore:
 
     async def _find(self, key: ArchiveKey) -> Meta:
         """The meta of a complete archive; raises what is wrong with it."""
-        text = await self._objects.read(self._path(meta_key(key)), MOST_BYTES)
-        size = await self._objects.size(self._path(key))
-        meta = parse(text, size)
-        if meta is None:
-            raise Corrupted(f"Its meta is damaged: {text[:80]!r}.")
-        if meta.size != size:
-            raise Corrupted(f"It has {size} bytes, its meta says {meta.size}.")
+        meta, _ = await self._found_as(key)
         return meta
 
-    async def _read_back(self, key: ArchiveKey, meta: Meta) -> None:
-        """Hash one block while the next is fetched: no more than three blocks are in memory."""
-        digest, size = hashlib.sha256(), 0
-        hashing = asyncio.create_task(asyncio.sleep(0))  # nothing yet
-        async with aclosing(self._objects.stream(self._path(key))) as blocks:
-            async for block in blocks:
-                size += len(block)
-                await hashing
-                hashing = asyncio.create_task(asyncio.to_thread(digest.update, block))
-        await hashing
-        if (digest.hexdigest(), size) != (meta.sha256, meta.size):
-            raise Corrupted(f"Its {size} bytes have the checksum {digest.hexdigest()}, not {meta.sha256}.")
+    async def _found_as(self, key: ArchiveKey) -> tuple[Meta, Stamp]:
+        text = await self._objects.read(self._path(meta_key(key)), MOST_BYTES)
+        stamp = await self._objects.stamp(self._path(key))
+        meta = parse(text, stamp.size)
+        if meta is None:
+            raise Corrupted(f"Its meta is damaged: {text[:80]!r}.")
+        if meta.size != stamp.size:
+            raise Corrupted(f"It has {stamp.size} bytes, its meta says {meta.size}.")
+        return meta, stamp
 
     async def _is_complete(self, key: ArchiveKey) -> bool:
         """Whether there is nothing to do. A meta that does not fit goes, lest it vouch for what is put there next."""

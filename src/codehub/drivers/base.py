@@ -10,7 +10,7 @@ What a listing shows is labelled by whoever made it (workspace, op_id, incarnati
 what an earlier one began.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +36,16 @@ class InstanceSpec:
     image_ref: str
     volume: VolumeRef
     resources: Resources = Resources()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceUsage:
+    """What an instance uses now; None is what cannot be measured there."""
+
+    cpu_seconds: float | None = None  # since it started; it grows
+    cpus: float | None = None  # where the engine tells only how many it uses at the moment
+    memory_bytes: int | None = None  # what the system could not take back without it noticing
+    ports: tuple[int, ...] | None = None  # what its programs listen on and a visitor can open
 
 
 class Instances(Protocol):
@@ -74,6 +84,10 @@ class Instances(Protocol):
         """The last lines it wrote; empty when there is no instance."""
         ...
 
+    async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
+        """What each living instance uses. One that cannot be measured, or ends meanwhile, is left out."""
+        ...
+
     def events(self) -> AsyncIterator[None]:
         """Yields when something may have changed. A hint: it may yield too often, and may miss things.
 
@@ -98,8 +112,18 @@ class Volumes(Protocol):
         """Make an empty volume under a new uid. Nothing to do if one of this incarnation is there; else Refused."""
         ...
 
+    async def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        """Note beside exactly this volume, not in it, that it holds a whole home; listings and looks show that.
+
+        Refused if another one is there, or none. The mark goes with the volume, before or together with it.
+        """
+        ...
+
     async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
-        """Remove exactly this volume. Nothing to do if there is none; Refused if it is another, or in use."""
+        """Remove exactly this volume. Nothing to do if there is none; Refused if it is another, or in use.
+
+        Unreachable while it cannot be proven that nothing writes there any more: it is kept, and waited for.
+        """
         ...
 
 
@@ -127,6 +151,18 @@ class Jobs(Protocol):
         ...
 
 
+class Disk(Protocol):
+    """The disk that homes share with others, where there is one machine whose disk is ours to look at."""
+
+    async def shortage(self) -> str | None:
+        """One sentence for people while less is free than is kept free; then nothing is started either."""
+        ...
+
+    async def home_sizes(self, ids: Collection[WorkspaceId]) -> Mapping[WorkspaceId, int]:
+        """What these homes take, in bytes. One that cannot be measured in time is left out."""
+        ...
+
+
 class Archives(Protocol):
     """The archive store. An archive counts only with its meta beside it, which is written last."""
 
@@ -134,12 +170,15 @@ class Archives(Protocol):
         """LISTED or what is wrong; never raises for an outage, which is UNREACHABLE or TIMEOUT."""
         ...
 
-    async def verify(self, key: ArchiveKey) -> ArchiveSeen:
-        """VERIFIED if size and checksum agree with the meta, by the store's own checksum or by reading it back."""
+    async def verify(self, key: ArchiveKey, moved: Callable[[int], None] = lambda _: None) -> ArchiveSeen:
+        """VERIFIED if size and checksum agree with the meta, by reading it back, telling `moved` how far.
+
+        It is read once: later looks rely on that while the store shows that the object is still the same.
+        """
         ...
 
-    def found(self) -> AsyncIterator[Sequence[FoundArchive]]:
-        """Everything under the prefix, page by page; raises Unreachable rather than stop early."""
+    def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
+        """Everything under the prefix, or one workspace's, page by page; raises Unreachable rather than stop early."""
         ...
 
     async def make_empty(self, key: ArchiveKey) -> None:
@@ -162,4 +201,6 @@ class Backend:
     instances: Instances
     volumes: Volumes
     jobs: Jobs
+    disk: Disk | None = None
+    node: str = ""  # the one machine that all of it is on; "": there may be several
     at_once: int = 16  # starts, and other calls that change something, that are under way at the same time

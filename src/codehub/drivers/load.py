@@ -5,17 +5,18 @@ not. It is prepared as soon as it answers, and `checks` say so meanwhile.
 """
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from uuid import UUID
 
 from codehub.config import Settings, StoreConfig
 from codehub.dependencies import Check, Checks, Dependency
-from codehub.drivers import places
+from codehub.drivers import packages, places
 from codehub.drivers.archives import ArchiveStore, Limits, S3Options
 from codehub.drivers.base import Archives, Backend, Resources
 from codehub.drivers.docker import DockerDriver, DockerOptions, Outbound
@@ -68,7 +69,8 @@ def ide_folder(data_dir: Path) -> Path:
     return data_dir / "ide"
 
 
-def _workspaces(data_dir: Path) -> Path:
+def workspaces_folder(data_dir: Path) -> Path:
+    """Where the `process` backend has homes and records."""
     return data_dir / "workspaces"
 
 
@@ -100,7 +102,9 @@ async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Driv
             checks[name] = _check_of(preparing.get(name), _look_of(one.backend), one.isolation)
         yield Drivers(
             archives=store,
-            backends=MappingProxyType({name: one.backend for name, one in opened.items()}),
+            backends=MappingProxyType(
+                {name: replace(one.backend, node=_node(name, settings)) for name, one in opened.items()}
+            ),
             default_backend=InstanceBackend(settings.backends.first),
             resources=resources_of(settings),
             isolation=lambda: {str(name): one.isolation() for name, one in opened.items()},
@@ -126,6 +130,14 @@ def open_store(config: StoreConfig, url: str) -> ArchiveStore:
     return ArchiveStore.open(url, prefix=config.prefix, s3=s3, limits=limits)
 
 
+def _node(backend: InstanceBackend, settings: Settings) -> str:
+    """The one machine that it is on; "" for a cluster."""
+    if backend is InstanceBackend.K8S:
+        return ""
+    host = settings.docker.host
+    return host if backend is InstanceBackend.DOCKER and not host.startswith("unix:") else "here"
+
+
 def resources_of(settings: Settings) -> Resources:
     """0 is no limit."""
     given = settings.resources
@@ -145,7 +157,9 @@ def docker_options(settings: Settings, data_dir: Path) -> DockerOptions:
         allow=given.allow,
         deny=given.deny,
         dns=given.dns,
+        stop_grace=settings.backends.stop_grace,
         require_isolation=given.require_isolation,
+        environment=packages.environment(settings.resources.pip_index),
     )
 
 
@@ -178,20 +192,27 @@ def kubernetes_options(settings: Settings, data_dir: Path) -> KubernetesOptions:
         control_namespace=given.control_namespace,
         callers=given.callers,
         store_pods=given.store_labels,
+        stop_grace=settings.backends.stop_grace,
         require_isolation=given.require_isolation,
+        environment=packages.environment(settings.resources.pip_index),
     )
 
 
 def process_options(settings: Settings, root: Path) -> Options:
-    given = settings.process
+    given, index = settings.process, settings.resources.pip_index
     return Options(
         root=root,
         sandbox=given.sandbox,
+        seccomp=given.seccomp,
         network=given.network,
         allow=given.allow,
         deny=given.deny,
+        hosts=(packages.address_of(index),) if index else (),
+        environment=packages.environment(index or packages.machine_index()),
         users=given.user_range,
         start_seconds=given.start_seconds,
+        stop_grace=settings.backends.stop_grace,
+        reserve=given.disk_reserve,
         bwrap=str(given.bwrap) if given.bwrap else None,
         cgroup=given.cgroup,
     )
@@ -199,7 +220,7 @@ def process_options(settings: Settings, root: Path) -> Options:
 
 async def _open_process(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:
     allowed = for_processes(settings.backends.image_of)
-    ides, layout = ide_folder(data_dir), Layout(_workspaces(data_dir))
+    ides, layout = ide_folder(data_dir), Layout(workspaces_folder(data_dir))
     places.check_workspaces(data_dir, layout)
     options = process_options(settings, layout.root)
     driver = await asyncio.to_thread(ProcessDriver.open, options, allowed, ides, store.job_urls)
@@ -216,13 +237,19 @@ async def _open_process(settings: Settings, data_dir: Path, store: ArchiveStore,
 def process_self_check(settings: Settings, data_dir: Path, store: ArchiveStore) -> SelfCheck:
     """It has a folder of its own in that of the workspaces: what holds there holds here."""
     allowed, ides = for_processes(settings.backends.image_of), ide_folder(data_dir)
-    options = process_options(settings, _workspaces(data_dir) / "self-check")
-    url = repr((settings.store.url, settings.store.endpoint, settings.store.prefix))
+    options = process_options(settings, workspaces_folder(data_dir) / "self-check")
+    place = repr(settings.store.model_dump(mode="python")) + _credentials(settings.store)
 
     def digest() -> str:
-        return digest_of(options, allowed, ides, options.bwrap or shutil.which("bwrap"), url)
+        return digest_of(options, allowed, ides, options.bwrap or shutil.which("bwrap"), place)
 
     return SelfCheck(lambda: self_check(options, allowed, ides, store), digest, data_dir / "self-check.json")
+
+
+def _credentials(config: StoreConfig) -> str:
+    """For a digest alone. Those that the environment gives to every client of S3 are among them."""
+    given = [secret.get_secret_value() for secret in (config.secret_access_key, config.session_token) if secret]
+    return repr([*given, *sorted(item for item in os.environ.items() if item[0].startswith("AWS_"))])
 
 
 async def _open_docker(settings: Settings, data_dir: Path, store: ArchiveStore, stack: AsyncExitStack) -> _Opened:

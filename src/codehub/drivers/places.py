@@ -30,6 +30,14 @@ def known_installation(data_dir: Path) -> str | None:
     return _read(path) if _is_there(path) else None
 
 
+def forget_installation(data_dir: Path) -> None:
+    """The next one that is asked for is a new one."""
+    try:
+        (data_dir / _INSTALLATION).unlink(missing_ok=True)
+    except OSError as error:
+        raise StartError(f"{data_dir / _INSTALLATION} cannot be removed: {error.strerror}.") from error
+
+
 def knows_store(data_dir: Path, url: str) -> bool:
     path = data_dir / _STORE
     return _is_there(path) and _read(path) == url
@@ -45,6 +53,7 @@ def check_workspaces(data_dir: Path, layout: Layout) -> None:
     if not _is_there(mark):
         return
     try:
+        layout.check_homes()
         is_the_same = layout.installation() == _read(mark)
     except Unreachable:
         is_the_same = False

@@ -99,6 +99,18 @@ def check(folder: Path, version: str) -> None:
         raise damaged(folder, "global/pg_control is missing")
 
 
+def last_checkpoint(folder: Path) -> bytes:
+    """Where in its log the last one is: PostgreSQL that has written another one has recovered its data meanwhile.
+
+    The same place in pg_control since PostgreSQL 12, after identity, versions, state and time; empty if unreadable.
+    """
+    try:
+        with (folder / "global" / "pg_control").open("rb") as file:
+            return file.read(40)[32:]
+    except OSError:
+        return b""
+
+
 def damaged(folder: Path, what: str, log: Path | None = None) -> StartError:
     # The reason may be another one, such as a full disk; moving data away is the last thing to do then.
     return StartError(

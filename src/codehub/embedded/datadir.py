@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Self
 from codehub.errors import StartError
 
 OTHER_FOLDER = "Choose a folder of your own with CODEHUB_DATA_DIR."
+NEEDED_BYTES = 32 << 20  # PostgreSQL begins a new file of 16 MB whenever one is full
 _SECRET_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 # Any of these shows that a folder which is not empty is ours; a restored backup need not have the lock.
 _OURS = ("lock", "secrets", "postgres")
@@ -110,7 +112,7 @@ class DataDir:
         try:
             with self._creating:
                 if not path.exists():
-                    _write_durably(path, generate())
+                    write_durably(path, generate())
             path.chmod(0o600)
             value = path.read_text().strip()
         except (OSError, ValueError) as error:
@@ -118,6 +120,21 @@ class DataDir:
         if not value:
             raise StartError(f"The secret {path} is empty.", "Restore it from a backup.")
         return value
+
+    def is_full(self) -> bool:
+        """Whether a server that is started now would run out of room on its way."""
+        try:
+            return self.free_bytes() < NEEDED_BYTES
+        except OSError:  # a disk that has gone is not full
+            return False
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self.path).free
+
+    def no_room(self, needed: int = NEEDED_BYTES) -> str:
+        """A clause."""
+        free = self.free_bytes() >> 20
+        return f"only {free} MB are free on the disk of {self.path}, and CodeHub needs {needed >> 20} MB to start"
 
     def _prepare(self) -> None:
         try:
@@ -181,7 +198,7 @@ def _describe_holder(lock: int, url: str | None, login_base: str | None = None) 
     os.pwrite(lock, text, 0)
 
 
-def _write_durably(path: Path, text: str) -> None:
+def write_durably(path: Path, text: str) -> None:
     """All of it or nothing, also after a power cut: a half-written password would lock us out for good."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)

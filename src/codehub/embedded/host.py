@@ -52,12 +52,19 @@ class Host:
         self._own_sockets_folder()
 
     def own(self, folder: Path) -> None:
-        """Make `folder` for the servers' account alone; one that belongs to another account is refused."""
+        """Make `folder` for the servers' account alone. One of another account is refused, or taken over as root.
+
+        The caller has the claim to it: no server uses it.
+        """
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             owner = folder.stat(follow_symlinks=False).st_uid
             if owner == os.geteuid() != self.account.uid and not any(folder.iterdir()):
                 os.chown(folder, self.account.uid, self.account.gid, follow_symlinks=False)
+                owner = self.account.uid
+            elif self.account.succeeds(owner):
+                self.progress(f"Handing {folder} over to the account {self.account.name}")
+                take_over(folder, owner, self.account)
                 owner = self.account.uid
         except OSError as error:
             raise StartError(
@@ -91,6 +98,21 @@ class Host:
                 f"The servers run as {self.account.name}, who may not enter {os.fsdecode(barrier)}.",
                 "Choose a folder that user can reach with CODEHUB_DATA_DIR, such as /var/lib/codehub.",
             )
+
+
+def take_over(folder: Path, owner: int, account: Account) -> None:
+    """Give the account what is the owner's in there, and nothing else: he may have laid out links to other files.
+
+    The folder itself comes last: a start that is interrupted here leaves it the owner's, and the next one goes on.
+    """
+    log = folder / "pg_wal"  # often on a disk of its own
+    for top in (*([log.resolve()] if log.is_symlink() else []), folder):
+        for _, folders, files, descriptor in os.fwalk(top, topdown=False):
+            for name in (*folders, *files):
+                if os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_uid == owner:
+                    os.chown(name, account.uid, account.gid, dir_fd=descriptor, follow_symlinks=False)
+        if top.stat(follow_symlinks=False).st_uid == owner:
+            os.chown(top, account.uid, account.gid, follow_symlinks=False)
 
 
 def _name_of(uid: int) -> str:

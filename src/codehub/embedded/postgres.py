@@ -8,13 +8,14 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 
 from codehub.embedded import cluster, runtime
-from codehub.embedded.claim import Territory, claim, claim_file
+from codehub.embedded.claim import Territory, claim, claim_file, inhabitants
 from codehub.embedded.host import POSTGRES_SOCKET, Host
 from codehub.embedded.process import Child, Steps, spawn, uninterrupted
 from codehub.errors import StartError
@@ -29,6 +30,17 @@ _READY_SECONDS = 300.0
 _PATIENCE_SECONDS = 5.0
 _POLL_SECONDS = 0.03
 _PROBE_SECONDS = 10
+_DYING_SECONDS = 1.0
+
+
+def _territory(data: Path) -> Territory:
+    return Territory(NAME, data / "postgres", data / "postgres.lock", "postgres")
+
+
+def forget_server(data: Path) -> None:
+    """Of a directory that was copied: it may say that a server runs on it, which is the original's."""
+    if not inhabitants(_territory(data)):
+        (data / "postgres" / "postmaster.pid").unlink(missing_ok=True)
 
 
 async def start(host: Host, adopt: Callable[[Child], None]) -> str:
@@ -36,7 +48,7 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
     package = runtime.postgres_package()
     version = ".".join(package.version.split(".")[:2])
     folder = host.data.path / "postgres"
-    territory = Territory(NAME, folder, host.data.path / "postgres.lock", "postgres")
+    territory = _territory(host.data.path)
     password = host.data.secret("postgres-password")
     with claim_file(territory) as descriptor:
         await claim(descriptor, territory, STEPS, host.progress)
@@ -57,7 +69,7 @@ async def start(host: Host, adopt: Callable[[Child], None]) -> str:
         server = await spawn(NAME, command, account=host.account, log=log, steps=STEPS, keep=[descriptor])
         adopt(server)
     await _until_ready(server, folder, host.progress)
-    await _ensure_database(host, password)
+    await _ensure_database(host, password, server)
     await uninterrupted(asyncio.to_thread(runtime.prune, package, host.data.runtime))
     return _url(host, password, DATABASE)
 
@@ -125,7 +137,7 @@ def _is_ready(pid_file: Path, pid: int) -> bool:
     return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
 
 
-async def _ensure_database(host: Host, password: str) -> None:
+async def _ensure_database(host: Host, password: str, server: Child) -> None:
     try:
         async with await psycopg.AsyncConnection.connect(
             _url(host, password, "postgres"), autocommit=True, connect_timeout=_PROBE_SECONDS
@@ -134,6 +146,9 @@ async def _ensure_database(host: Host, password: str) -> None:
             if await found.fetchone() is None:
                 await connection.execute(f"CREATE DATABASE {DATABASE}")
     except psycopg.Error as error:
+        with suppress(TimeoutError):  # one that has just died did not refuse anything
+            how = await asyncio.wait_for(server.exited(), _DYING_SECONDS)
+            raise StartError(f"PostgreSQL stopped as soon as it had started: {how} (log: {server.log}).") from error
         reason = " ".join(str(error).split())
         raise StartError(
             f"PostgreSQL started, but does not let CodeHub in: {reason}.",

@@ -1,11 +1,8 @@
-"""What an answer of an S3 server means to us, by its status and its error code.
-
-Only an answer about the very object says something about it. Everything that concerns the whole store (credentials, the
-bucket, the server's health) is an outage: waited for and reported, never held against a workspace.
-"""
+"""What an answer of an S3 server means to us; what it is about says the storage job's table, which both go by."""
 
 from codehub.drivers.archive_store.objects import Absent, Expired
 from codehub.errors import ActionFailed, DriverError, Unreachable
+from codehub.storage_job.answers import About, about
 
 _CREDENTIALS = (
     "Check S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY; reading, writing, deleting and listing must be allowed."
@@ -15,14 +12,23 @@ _CREDENTIALS = (
 def meaning(status: int, code: str, *, bucket: str, path: str, said: str) -> DriverError:
     """The error for an answer that is not a success; `said` is the whole of it, for people."""
     answer = f"{status} {code}".strip()
-    if code == "NoSuchBucket":
-        return Unreachable(f"The archive store has no bucket {bucket}.", "Make it, or correct ARCHIVE_URL.")
-    if code == "InvalidObjectState":
-        return Expired(path)
-    if status == 404:
-        return Absent(f"The archive store has no {path}.")
-    if status in (401, 403):
-        return Unreachable(f"The archive store refuses our credentials ({answer}).", _CREDENTIALS)
-    if status == 429 or status >= 500:
-        return Unreachable(f"The archive store is not well: it answers {answer}.")
-    return ActionFailed(f"The archive store refused the request: {said}")
+    match about(status, code):
+        case About.NO_ROOM:
+            return Unreachable(f"The archive store is full ({answer}).", "Make room, or raise its quota.")
+        case About.BUCKET if code == "NoSuchBucket":
+            return Unreachable(f"The archive store has no bucket {bucket}.", "Make it, or correct ARCHIVE_URL.")
+        case About.BUCKET:
+            return Unreachable(
+                f"The archive store does not serve the bucket {bucket} here ({answer}).",
+                "Check ARCHIVE_URL, S3_ENDPOINT and S3_REGION.",
+            )
+        case About.CREDENTIALS:
+            return Unreachable(f"The archive store refuses our credentials ({answer}).", _CREDENTIALS)
+        case About.HEALTH:
+            return Unreachable(f"The archive store is not well: it answers {answer}.")
+        case About.ABSENT:
+            return Absent(f"The archive store has no {path}.")
+        case About.EXPIRED:
+            return Expired(path)
+        case About.REQUEST:
+            return ActionFailed(f"The archive store refused the request: {said}")

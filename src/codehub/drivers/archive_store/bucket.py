@@ -6,13 +6,12 @@ answered at once, and one for long bodies, limited by progress. Nothing is retri
 """
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import obstore
 from obstore.exceptions import BaseError
@@ -20,15 +19,17 @@ from obstore.store import S3Store
 
 from codehub.drivers.archive_store.answers import meaning
 from codehub.drivers.archive_store.multipart import Multipart, S3Account
-from codehub.drivers.archive_store.objects import Absent, Entry, Limits, TimedOut
+from codehub.drivers.archive_store.objects import Absent, Changed, Entry, Limits, Stamp, TimedOut
 from codehub.errors import ActionFailed, DriverError, SettingsError, Unreachable
+from codehub.storage_job.answers import answer_in
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 BLOCK = 4 << 20
+PIECE = 256 << 10
 PAGE = 1000
 STREAM_PART = 64 << 20  # 10,000 parts at most: 640 GB
-
-_STATUS = re.compile(r"status code: ([0-9]{3})")
-_CODE = re.compile(r"<Code>([A-Za-z]+)</Code>")
 
 T = TypeVar("T")
 
@@ -71,13 +72,27 @@ class BucketObjects:
     async def prepare(self) -> None:
         await self._within(obstore.list_with_delimiter_async(self._quick, "a-prefix-that-nothing-has"), "")
 
-    async def size(self, path: str) -> int:
+    async def stamp(self, path: str) -> Stamp:
         """Asks for one byte instead of a HEAD: only that tells an archived tier, and a missing bucket from a key."""
         try:
             answer = await self._within(obstore.get_async(self._quick, path, options={"range": (0, 1)}), path)
         except EmptyObject:
-            return 0
-        return int(answer.meta["size"])
+            return Stamp(0, "")
+        return stamp_of(answer.meta)
+
+    async def part(self, path: str, start: int, size: int, stamp: Stamp) -> bytes:
+        """Each piece of it must come within the limit for progress, so a slow line is no outage."""
+        limit = self._limits.progress
+        wanted = obstore.get_async(self._slow, path, options={"range": (start, start + size)})
+        answer = await self._within(wanted, path, limit)
+        if stamp_of(answer.meta) != stamp or answer.range != (start, start + size):
+            raise Changed(path)
+        pieces, found = answer.stream(min_chunk_size=PIECE), bytearray()
+        while (piece := await self._within(anext(pieces, None), path, limit)) is not None:
+            found += piece
+        if len(found) != size:
+            raise Unreachable(f"The archive store sent {len(found)} bytes of {path} instead of {size}.")
+        return bytes(found)
 
     async def read(self, path: str, most: int) -> bytes:
         answer = await self._within(obstore.get_async(self._quick, path), path)
@@ -85,7 +100,7 @@ class BucketObjects:
             answer = await self._within(obstore.get_async(self._quick, path, options={"range": (0, most + 1)}), path)
         return bytes(await self._within(answer.bytes_async(), path))
 
-    async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, path: str) -> AsyncGenerator[bytes, None]:
         limit = self._limits.progress
         answer = await self._within(obstore.get_async(self._slow, path), path, limit)
         blocks = answer.stream(min_chunk_size=BLOCK)
@@ -100,14 +115,14 @@ class BucketObjects:
             await self._multipart.copy(source, target, size)
         elif size > self._limits.one_copy_bytes:
             # Without keys of our own to sign with, it goes through here; a failure may leave an unfinished upload.
-            blocks = self.stream(source)
+            blocks = self._stream(source)
             upload = obstore.put_async(self._slow, target, blocks, use_multipart=True, chunk_size=STREAM_PART)
             await self._within(upload, target, None)
         else:
             await self._within(obstore.copy_async(self._slow, source, target), source, self._limits.progress)
-        copied = await self.size(target)
-        if copied != size:
-            raise ActionFailed(f"The copy {target} has {copied} bytes instead of {size}.")
+        copied = await self.stamp(target)
+        if copied.size != size:
+            raise ActionFailed(f"The copy {target} has {copied.size} bytes instead of {size}.")
 
     async def delete(self, path: str) -> None:
         with suppress(Absent):
@@ -158,6 +173,14 @@ class EmptyObject(ActionFailed):
     """There are no bytes to ask one of."""
 
 
+def stamp_of(meta: "ObjectMeta") -> Stamp:
+    """A tag that is absent or weak does not tell one object from another."""
+    tag = meta["e_tag"]
+    telling = tag is not None and not tag.startswith("W/")
+    mark = f"{tag} {meta['last_modified'].isoformat()} {meta['version']}" if telling else ""
+    return Stamp(meta["size"], mark)
+
+
 def settings_of(bucket: str, options: S3Options) -> tuple[dict[str, Any], dict[str, Any]]:
     """obstore's `config` and `client_options`, without time limits; plain values that survive JSON."""
     config: dict[str, Any] = {"region": options.region, "disable_bulk_delete": True}
@@ -191,13 +214,13 @@ def failure(error: Exception, path: str, bucket: str) -> DriverError:
     """What an exception of obstore means."""
     text = str(error)
     said = text.split("\n\nDebug source", 1)[0]
-    status, code = _STATUS.search(text), _CODE.search(text)
-    if "object was only 0 bytes" in text or (status and status[1] == "416"):
+    answer = answer_in(text)
+    if "object was only 0 bytes" in text or (answer and answer[0] == 416):
         return EmptyObject(f"{path} is empty.")
-    if status is None and isinstance(error, FileNotFoundError):
+    if answer is None and isinstance(error, FileNotFoundError):
         return Absent(f"The archive store has no {path}.")
-    if status is not None:
-        return meaning(int(status[1]), code[1] if code else "", bucket=bucket, path=path, said=said)
+    if answer is not None:
+        return meaning(*answer, bucket=bucket, path=path, said=said)
     if "kind: Timeout" in text:
         return TimedOut("The archive store did not answer in time.")
     return Unreachable(f"The archive store cannot be reached: {said}")

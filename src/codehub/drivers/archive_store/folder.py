@@ -16,26 +16,24 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from threading import Lock
 from typing import TypeVar
 
-from codehub.drivers.archive_store.objects import Absent, Entry, Limits, TimedOut
+from codehub.drivers.archive_store.objects import Absent, Changed, Entry, Limits, Stamp, TimedOut
 from codehub.errors import ActionFailed, DriverError, Unreachable
 
 MARKER = ".codehub-archives"
-BLOCK = 4 << 20
 COPY_BLOCK = 64 << 20
 PAGE = 1000
 FICLONE = 0x40049409
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_NO_ROOM = {errno.ENOSPC: "full", errno.EDQUOT: "full", errno.EROFS: "read-only"}
 _UNFINISHED = re.compile(r"(.+)#[0-9]+")
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -58,19 +56,14 @@ class FolderObjects:
     async def prepare(self) -> None:
         await self._run(self._prepare)
 
-    async def size(self, path: str) -> int:
-        return await self._run(lambda: self._size(path))
+    async def stamp(self, path: str) -> Stamp:
+        return await self._run(lambda: self._stamp(path))
 
     async def read(self, path: str, most: int) -> bytes:
         return await self._run(lambda: self._read(path, most))
 
-    async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
-        reader = _Reader(await self._run(lambda: self._open(path)))
-        try:
-            while block := await self._run(reader.read, self._limits.progress):
-                yield block
-        finally:
-            self._threads.submit(reader.close)
+    async def part(self, path: str, start: int, size: int, stamp: Stamp) -> bytes:
+        return await self._run(lambda: self._part(path, start, size, stamp), self._limits.progress)
 
     async def put(self, path: str, data: bytes) -> None:
         await self._run(lambda: self._put(path, data), self._limits.progress)
@@ -127,8 +120,11 @@ class FolderObjects:
             if not self._is_there():
                 return Unreachable(f"The archive folder {self._root} is not there.", "Is its disk mounted?")
             return Absent(f"Not in the archive folder: {said}.")
-        if error.errno in _NO_ROOM:
-            return ActionFailed(f"The archive folder {self._root} cannot be written: {said}.", "Make room on its disk.")
+        if error.errno == errno.EFBIG:  # this archive alone: its file system takes no file of that size
+            return ActionFailed(f"The archive folder {self._root} takes no file of this size: {said}.")
+        if how := _NO_ROOM.get(error.errno or 0):
+            hint = "Make room on its disk, or raise its quota." if how == "full" else "Let it be written again."
+            return Unreachable(f"The archive folder {self._root} is {how}: {said}.", hint)
         return Unreachable(f"The archive folder {self._root} cannot be used: {said}.")
 
     # -- what the threads do ----------------------------------------------------------------------------------------
@@ -173,9 +169,16 @@ class FolderObjects:
             raise FileNotFoundError(errno.ENOENT, "not a regular file", path)
         return file
 
-    def _size(self, path: str) -> int:
+    def _stamp(self, path: str) -> Stamp:
         with _opened(self._open(path)) as file:
-            return os.fstat(file).st_size
+            return _stamp_of(os.fstat(file))
+
+    def _part(self, path: str, start: int, size: int, stamp: Stamp) -> bytes:
+        with _opened(self._open(path)) as file:
+            data = os.pread(file, size, start)
+            if _stamp_of(os.fstat(file)) != stamp or len(data) != size:
+                raise Changed(path)
+            return data
 
     def _read(self, path: str, most: int) -> bytes:
         with _opened(self._open(path)) as file:
@@ -270,22 +273,10 @@ class FolderObjects:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._root / MARKER))
 
 
-class _Reader:
-    """A file that is closed only when nobody reads it: a number that is closed too early may mean another file."""
-
-    def __init__(self, file: int) -> None:
-        self._file: int | None = file
-        self._lock = Lock()
-
-    def read(self) -> bytes:
-        with self._lock:
-            return os.read(self._file, BLOCK) if self._file is not None else b""
-
-    def close(self) -> None:
-        with self._lock:
-            file, self._file = self._file, None
-            if file is not None:
-                os.close(file)
+def _stamp_of(found: os.stat_result) -> Stamp:
+    """The time of the last change is the kernel's own: nobody who writes can set it."""
+    mark = f"{found.st_dev}:{found.st_ino}:{found.st_mtime_ns}:{found.st_ctime_ns}"
+    return Stamp(found.st_size, mark)
 
 
 def _finished_name(name: str) -> str | None:

@@ -5,7 +5,7 @@ everything that prevents an answer is Unreachable, and TimedOut when it was time
 a missing bucket or folder are Unreachable too: they say nothing about any one object.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -20,6 +20,13 @@ class Absent(ActionFailed):
 
 class TimedOut(Unreachable):
     """The place did not answer in time, or stopped sending."""
+
+
+class Changed(Unreachable):
+    """Another object has this name by now: look again."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was replaced while it was read.")
 
 
 class Expired(TerminalError):
@@ -45,6 +52,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells an object from every other that ever has its name."""
+
+    size: int
+    mark: str  # changes whenever the object is written; "" where the place has nothing of that kind
+
+    @property
+    def is_telling(self) -> bool:
+        return bool(self.mark)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One object of a listing; unfinished means that it only began to be uploaded."""
 
@@ -61,7 +80,7 @@ class Objects(Protocol):
         """Make it ready for use, once, at start; raises Unreachable when that is not possible."""
         ...
 
-    async def size(self, path: str) -> int:
+    async def stamp(self, path: str) -> Stamp:
         """Of an object that could be read now."""
         ...
 
@@ -69,8 +88,8 @@ class Objects(Protocol):
         """A small object; only its first bytes if it holds more than `most`."""
         ...
 
-    def stream(self, path: str) -> AsyncGenerator[bytes, None]:
-        """A large object, a few megabytes at a time."""
+    async def part(self, path: str, start: int, size: int, stamp: Stamp) -> bytes:
+        """These bytes of the object with this stamp; Changed if another one has its name."""
         ...
 
     async def put(self, path: str, data: bytes) -> None:

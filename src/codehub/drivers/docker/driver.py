@@ -8,7 +8,7 @@ from codehub.drivers.docker.api import Engine, none_if_missing
 from codehub.drivers.docker.instances import DockerInstances
 from codehub.drivers.docker.jobs import DockerJobs
 from codehub.drivers.docker.network import WorkspaceNetwork
-from codehub.drivers.docker.options import DockerOptions
+from codehub.drivers.docker.options import DockerOptions, WorkspaceImage
 from codehub.drivers.docker.reach import Reach, reach_of
 from codehub.drivers.docker.volumes import DockerVolumes
 from codehub.drivers.storage_jobs import UrlsOf
@@ -46,7 +46,7 @@ class DockerDriver:
     async def self_check(self) -> list[str]:
         """What would keep workspaces from starting or from being archived: images that are missing for good."""
         needed = {self._options.job_image: False}  # jobs fetch nothing: homes must not wait for a registry
-        needed |= {image.image: self._options.pull for image in self._options.images.values()}
+        needed |= {image.image: self._options.pull for image in WorkspaceImage.fixed(self._options.images).values()}
         problems = []
         for image, is_fetched in sorted(needed.items()):
             if is_fetched:
@@ -65,6 +65,7 @@ class DockerDriver:
         return self._network.isolation()
 
     async def close(self) -> None:
+        await self.instances.close()
         await self._engine.close()
 
     async def _reach(self) -> Reach:

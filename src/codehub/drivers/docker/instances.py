@@ -11,25 +11,29 @@ from typing import Any
 
 import structlog
 
-from codehub.drivers.base import InstanceSpec
+from codehub.drivers.base import InstanceSpec, InstanceUsage
 from codehub.drivers.docker import seen, spec
-from codehub.drivers.docker.api import Engine, EngineError, first, none_if_missing
+from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
 from codehub.drivers.docker.network import WorkspaceNetwork
 from codehub.drivers.docker.options import DockerOptions, WorkspaceImage
-from codehub.drivers.docker.removal import remove_container
+from codehub.drivers.docker.pulls import Pulls
+from codehub.drivers.docker.removal import remove_container, stop_container
 from codehub.drivers.docker.volumes import DockerVolumes
-from codehub.drivers.registry import is_registry_outage
-from codehub.errors import ActionFailed, DriverError, Refused, TerminalError, Unreachable
+from codehub.drivers.registry import pull_failure
+from codehub.errors import ActionFailed, DriverError, Refused, Unreachable
 from codehub.model.names import instance_name
 from codehub.model.observation import InstanceSeen, Life
-from codehub.model.workspace import ErrorReason, WorkspaceId
+from codehub.model.sentences import log_ends
+from codehub.model.workspace import WorkspaceId
 
 log = structlog.get_logger()
 
 _PROBE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _RECONNECT_SECONDS = (0.2, 10.0)
+_MEASURED_AT_ONCE = 8  # each takes the engine some milliseconds
 _NOTHING = InstanceSeen(life=None)
+_LOG_LINES = 20  # for the operator; people are told the last one
 
 
 class DockerInstances:
@@ -42,6 +46,7 @@ class DockerInstances:
         self._options = options
         self._volumes = volumes
         self._network = network
+        self._pulls = Pulls(engine, options.patience)
         self._ready: set[str] = set()  # ids of containers whose port has answered
 
     async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
@@ -55,13 +60,7 @@ class DockerInstances:
         return _NOTHING if container is None else await self._seen(container)
 
     async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
-        image = self._options.images.get(spec.image_ref)
-        if image is None:
-            raise TerminalError(
-                ErrorReason.IMAGE_PULL_FAILED,
-                f"The image {spec.image_ref!r} is not one of those that workspaces may use.",
-                f"Allowed are: {', '.join(sorted(self._options.images)) or 'none'}.",
-            )
+        image = WorkspaceImage.of(self._options.images, spec.image_ref)
         container = await self._find(workspace_id)
         if container is not None and not container.runs:
             await remove_container(self._engine, container.id, self._options.patience.act)
@@ -72,12 +71,14 @@ class DockerInstances:
         await self._wait(workspace_id)
 
     async def remove(self, workspace_id: WorkspaceId) -> None:
-        """SIGKILL: the engine answers when the last process of the container's namespace is gone."""
+        """SIGKILL, after the grace: the engine answers when the last process of the container's namespace is gone."""
         name = instance_name(workspace_id)
         found = await none_if_missing(self._engine.get(f"/containers/{name}/json"))
         if found is None:
             return
         self._check_ours(name, found)
+        if self._options.stop_grace:
+            await stop_container(self._engine, found["Id"], self._options.stop_grace, self._options.patience.act)
         await remove_container(self._engine, found["Id"], self._options.patience.act)
 
     async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
@@ -86,6 +87,21 @@ class DockerInstances:
             return seen.plain_log(await self._engine.read(path, stdout=1, stderr=1, tail=lines))
         except EngineError:  # not there, or being removed
             return ""
+
+    async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
+        room = asyncio.Semaphore(_MEASURED_AT_ONCE)
+
+        async def measured(container: seen.Container) -> InstanceUsage | None:
+            async with room:
+                path = f"/containers/{container.id}/stats"
+                try:
+                    return seen.usage_of(await self._engine.get(path, stream="false", **{"one-shot": "true"}))
+                except EngineError:  # it has gone meanwhile
+                    return None
+
+        running = [container for container in await self._list() if container.state == "running"]
+        found = zip(running, await asyncio.gather(*map(measured, running)), strict=True)
+        return {container.workspace_id: usage for container, usage in found if usage is not None}
 
     async def events(self) -> AsyncIterator[None]:
         """Also yields after each reconnection: whatever happened meanwhile was missed."""
@@ -101,6 +117,9 @@ class DockerInstances:
             self._network.doubt()
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
+
+    async def close(self) -> None:
+        await self._pulls.close()
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -173,27 +192,10 @@ class DockerInstances:
                     raise Refused("The home went away before it could be mounted.") from error
                 if error.status != 404 or attempt:
                     raise
-                await self._pull(body["Image"])
+                if not self._options.pull:
+                    raise pull_failure(body["Image"], "fetching images is switched off") from error
+                await self._pulls.fetch(body["Image"])
         raise AssertionError
-
-    async def _pull(self, image: str) -> None:
-        message = "fetching images is switched off"
-        if self._options.pull:
-            log.info("image is fetched", image=image)
-            repository, tag = split_reference(image)
-            try:
-                lines = self._engine.lines(
-                    "POST", "/images/create", seconds=self._options.patience.pull, fromImage=repository, tag=tag
-                )
-                failed = await first(lines, lambda line: "error" in line)
-            except EngineError as error:
-                failed = {"error": error.message}
-            if failed is None:
-                return
-            message = str(failed["error"])
-            if is_registry_outage(message):
-                raise ActionFailed(f"The image {image} cannot be fetched now: {message}.")
-        raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"The image {image} cannot be had: {message}.")
 
     async def _wait(self, workspace_id: WorkspaceId) -> None:
         try:
@@ -211,8 +213,9 @@ class DockerInstances:
         return await self._has_answered(container)
 
     async def _with_logs(self, workspace_id: WorkspaceId, message: str) -> DriverError:
-        tail = (await self.logs(workspace_id, 5)).strip()
-        return ActionFailed(f"{message} Its last words: {tail[-500:] or 'none'}")
+        tail = await self.logs(workspace_id, _LOG_LINES)
+        log.warning("a workspace did not start", workspace_id=str(workspace_id), log=tail)
+        return ActionFailed(f"{message} {log_ends(tail)}")
 
 
 async def answers(address: str | None, path: str) -> bool:
@@ -232,14 +235,3 @@ async def answers(address: str | None, path: str) -> bool:
     except (OSError, ValueError):  # TimeoutError is an OSError
         return False
     return len(status) > 1 and status[0].startswith(b"HTTP/1.") and status[1].isdigit() and int(status[1]) < 500
-
-
-def split_reference(image: str) -> tuple[str, str]:
-    """Repository and tag (or digest), as the engine wants them; without a tag it would fetch every one there is."""
-    if "@" in image:
-        repository, _, digest = image.partition("@")
-        return repository, digest
-    head, colon, tag = image.rpartition(":")
-    if not colon or "/" in tag:
-        return image, "latest"
-    return head, tag

@@ -7,7 +7,6 @@ with the store's credentials in them, go to its standard input: neither `docker 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from codehub.drivers.docker.options import DockerOptions
 from codehub.drivers.docker.reach import make_folder, reach_of
 from codehub.drivers.docker.removal import remove_container
 from codehub.drivers.docker.volumes import DockerVolumes
+from codehub.drivers.first_seen import FirstSeen
 from codehub.drivers.job_words import Words
 from codehub.drivers.storage_jobs import UrlsOf, request_of
 from codehub.errors import ActionFailed, Refused
@@ -44,6 +44,7 @@ class DockerJobs:
         self._network = network
         self._urls_of = urls_of
         self._words = Words()  # by the id of a job's container
+        self._first_seen = FirstSeen()  # likewise
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         filters = spec.label_filter(self._options.installation, spec.JOB)
@@ -51,11 +52,11 @@ class DockerJobs:
         jobs = [job for job in map(seen.job_of, listed) if job is not None]
         self._words.keep({job.id for job in jobs})
         logs = await asyncio.gather(*(self._log(job) for job in jobs))
-        now = datetime.now(UTC)
+        ages = self._first_seen.ages({job.id for job in jobs})
         found: dict[WorkspaceId, list[JobSeen]] = {}
         for job, text in zip(jobs, logs, strict=True):
             if text is not None:
-                found.setdefault(job.workspace_id, []).append(seen.job_seen(job, text, now))
+                found.setdefault(job.workspace_id, []).append(seen.job_seen(job, text, ages[job.id]))
         return found
 
     async def archive(self, workspace_id: WorkspaceId, op_id: OpId, volume: VolumeRef) -> None:

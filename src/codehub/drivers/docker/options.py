@@ -11,7 +11,9 @@ from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv4Network
 
-from codehub.errors import SettingsError
+from codehub.errors import SettingsError, TerminalError
+from codehub.model.images import is_allowed, is_pattern
+from codehub.model.workspace import ErrorReason
 
 _INSTALLATION = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 
@@ -32,6 +34,25 @@ class WorkspaceImage:
     ready_path: str = "/"  # it takes traffic when this answers with a status below 500
     read_only_root: bool = True
 
+    @staticmethod
+    def of(images: "Mapping[str, WorkspaceImage]", image_ref: str) -> "WorkspaceImage":
+        """What runs for it: the entry's, or the very image that an entry which is a pattern allows."""
+        found = None if is_pattern(image_ref) else images.get(image_ref)
+        if found is not None:
+            return found
+        if is_allowed(image_ref, images):
+            return WorkspaceImage(image_ref)
+        raise TerminalError(
+            ErrorReason.IMAGE_PULL_FAILED,
+            f"The image {image_ref!r} is not one of those that workspaces may use.",
+            f"Allowed are: {', '.join(sorted(images)) or 'none'}.",
+        )
+
+    @staticmethod
+    def fixed(images: "Mapping[str, WorkspaceImage]") -> "dict[str, WorkspaceImage]":
+        """The entries that are one image each."""
+        return {name: image for name, image in images.items() if not is_pattern(name)}
+
 
 @dataclass(frozen=True, slots=True)
 class Patience:
@@ -40,7 +61,8 @@ class Patience:
     connect: float = 2.0
     look: float = 10.0
     act: float = 60.0
-    pull: float = 900.0
+    pull: float = 3600.0
+    pull_wait: float = 60.0  # of one start for an image that is being fetched
     ready: float = 60.0  # from a started container to a port that answers
 
 
@@ -59,7 +81,9 @@ class DockerOptions:
     deny: tuple[str, ...] = ()  # further networks that they may not
     dns: tuple[str, ...] = ()  # name servers of workspaces; default: the engine's
     require_isolation: bool = True  # without it nothing is refused, only reported
+    stop_grace: int = 0  # seconds between SIGTERM and SIGKILL
     recheck_seconds: float = 300.0  # how long a verified firewall is believed
+    environment: Mapping[str, str] = field(default_factory=dict)  # of every workspace; no secrets
     tmp_bytes: int = 1 << 30
     patience: Patience = field(default_factory=Patience)
 

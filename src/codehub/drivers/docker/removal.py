@@ -1,11 +1,18 @@
 """Removing a container so that nothing of it is left, whatever else is being done to it."""
 
 import asyncio
+import contextlib
 
 from codehub.drivers.docker.api import Engine, EngineError, none_if_missing
 from codehub.errors import ActionFailed
 
 _POLL_SECONDS = 0.05
+
+
+async def stop_container(engine: Engine, container_id: str, grace: int, seconds: float) -> None:
+    """Ask it to end by itself; whatever comes of that, it is removed next."""
+    with contextlib.suppress(EngineError):
+        await engine.post(f"/containers/{container_id}/stop", seconds=grace + seconds, t=grace)
 
 
 async def remove_container(engine: Engine, container_id: str, seconds: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from codehub.drivers import storage_jobs
+from codehub.drivers.base import InstanceUsage
 from codehub.drivers.docker import spec
 from codehub.drivers.labels import uuid_of
 from codehub.model.names import instance_name, job_name, volume_name
@@ -93,10 +94,12 @@ def is_workspace(inspected: Json, installation: str) -> bool:
 def volumes_of(listed: Sequence[Json], installation: str) -> dict[WorkspaceId, VolumeSeen]:
     """Homes by workspace; one without labels too, since no operation of ours may take it for its own."""
     found = {}
+    marks = {volume["Name"]: volume for volume in listed if volume["Name"].endswith(spec.MARK_ENDS)}
     for volume in listed:
         match = _VOLUME.fullmatch(volume["Name"])
         if match and is_ours(volume, installation):
-            found[WorkspaceId(UUID(match[1]))] = volume_of(volume)
+            mark = marks.get(f"{volume['Name']}{spec.MARK_ENDS}")
+            found[WorkspaceId(UUID(match[1]))] = volume_of(volume, mark)
     return found
 
 
@@ -105,7 +108,7 @@ def is_ours(volume: Json, installation: str) -> bool:
     return bool((volume.get("Labels") or {}).get(spec.LABEL_INSTALLATION, installation) == installation)
 
 
-def volume_of(volume: Json) -> VolumeSeen:
+def volume_of(volume: Json, mark: Json | None) -> VolumeSeen:
     """What its labels say, if they are about this very volume."""
     labels = volume.get("Labels") or {}
     workspace_id = uuid_of(labels.get(spec.LABEL_WORKSPACE))
@@ -115,7 +118,13 @@ def volume_of(volume: Json) -> VolumeSeen:
         exists=True,
         incarnation=Incarnation(labels.get(spec.LABEL_INCARNATION, UNLABELLED)),
         uid=labels.get(spec.LABEL_UID, ""),
+        whole=mark is not None and is_mark_of(mark, labels.get(spec.LABEL_UID, "")),
     )
+
+
+def is_mark_of(mark: Json, uid: str) -> bool:
+    labels = mark.get("Labels") or {}
+    return bool(uid) and (labels.get(spec.LABEL_ROLE), labels.get(spec.LABEL_UID)) == (spec.MARK, uid)
 
 
 def job_of(listed: Json) -> Job | None:
@@ -136,13 +145,13 @@ def job_of(listed: Json) -> Job | None:
     )
 
 
-def job_seen(job: Job, log: str, now: datetime) -> JobSeen:
-    """A job with the last thing it said; `log` has the engine's time before each line."""
+def job_seen(job: Job, log: str, waited: float) -> JobSeen:
+    """A job with the last thing it said, seen for `waited` seconds; `log` has the engine's time before each line."""
     running = storage_jobs.running(job.op_id, job.volume_uid, job.created_at, log)
     if job.state in ("running", "paused", "restarting"):
         return running
     if job.state == "created":
-        if (now - job.created_at).total_seconds() < _UNSTARTED_SECONDS:
+        if waited < _UNSTARTED_SECONDS:
             return running
         return replace(running, state=JobState.FAILED, message="The job was made and never started.")
     return storage_jobs.ended(running, job.exit_code, log)
@@ -157,3 +166,15 @@ def plain_log(stream: bytes) -> str:
         text += stream[at + 8 : at + 8 + size]
         at += 8 + size
     return text.decode(errors="replace")
+
+
+def usage_of(stats: Json) -> InstanceUsage | None:
+    """One answer of /containers/ID/stats; None of a container that has ended."""
+    cpu = (stats.get("cpu_stats") or {}).get("cpu_usage") or {}
+    memory = stats.get("memory_stats") or {}
+    if "usage" not in memory or "total_usage" not in cpu:
+        return None
+    details = memory.get("stats") or {}
+    # Pages of files that nobody used lately: cgroup v2 and v1 have different names for them.
+    idle = details.get("inactive_file", details.get("total_inactive_file", 0))
+    return InstanceUsage(cpu_seconds=cpu["total_usage"] / 1e9, memory_bytes=max(0, memory["usage"] - idle))

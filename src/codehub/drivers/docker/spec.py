@@ -30,7 +30,8 @@ LABEL_READY = "codehub.ready_path"
 LABEL_VERB = "codehub.verb"
 LABEL_SUBNET = "codehub.subnet"
 
-WORKSPACE, JOB, ANCHOR, GUARD = "workspace", "job", "anchor", "guard"  # roles
+WORKSPACE, JOB, ANCHOR, GUARD, MARK = "workspace", "job", "anchor", "guard", "mark"  # roles
+MARK_ENDS = "-whole"
 
 _JOB_COMMAND = ("python3", "-m", "codehub.storage_job")
 
@@ -42,6 +43,16 @@ Labels = dict[str, str]
 
 def anchor_name(workspace_id: WorkspaceId) -> str:
     return f"{volume_name(workspace_id)}-anchor"
+
+
+def mark_name(workspace_id: WorkspaceId) -> str:
+    return f"{volume_name(workspace_id)}{MARK_ENDS}"
+
+
+def mark_body(installation: str, workspace_id: WorkspaceId, uid: str) -> Body:
+    """An empty volume that says of another one, by its uid, that it holds a whole home: labels cannot be changed."""
+    labels = {LABEL_INSTALLATION: installation, LABEL_WORKSPACE: str(workspace_id), LABEL_UID: uid, LABEL_ROLE: MARK}
+    return {"Name": mark_name(workspace_id), "Labels": labels}
 
 
 def volume_labels(installation: str, workspace_id: WorkspaceId, incarnation: Incarnation, uid: str) -> Labels:
@@ -104,7 +115,10 @@ def workspace_body(
         "User": USER,
         "Hostname": "workspace",
         "WorkingDir": HOME,
-        "Env": [f"HOME={HOME}", f"CODEHUB_WORKSPACE_ID={workspace_id}"],
+        "Env": [
+            *(f"{name}={value}" for name, value in options.environment.items()),
+            *(f"HOME={HOME}", f"CODEHUB_WORKSPACE_ID={workspace_id}"),
+        ],
         "Labels": volume_labels(options.installation, workspace_id, volume.incarnation, volume.uid or "")
         | {LABEL_ROLE: WORKSPACE, LABEL_OP: str(op_id), LABEL_PORT: str(image.port), LABEL_READY: image.ready_path},
         "HostConfig": host,

@@ -51,7 +51,7 @@ class DockerVolumes:
         volume = await none_if_missing(self._engine.get(f"/volumes/{volume_name(workspace_id)}"))
         if volume is None or not seen.is_ours(volume, self._options.installation):
             return VolumeSeen(exists=False, confirmed=True)
-        return seen.volume_of(volume)
+        return seen.volume_of(volume, await self._mark(workspace_id))
 
     async def create(self, workspace_id: WorkspaceId, incarnation: Incarnation) -> None:
         for _ in range(_TRIES):
@@ -71,10 +71,24 @@ class DockerVolumes:
             await self._remove_stale_anchor(workspace_id)
         raise ActionFailed(f"{volume_name(workspace_id)} was changed by somebody else while it was made.")
 
+    async def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        await self.hold(workspace_id, volume)
+        found = await self.look(workspace_id)
+        if found.whole:
+            return
+        await self._remove_mark(workspace_id)  # another making's: the engine would give us that one
+        try:
+            await self._engine.post(
+                "/volumes/create", spec.mark_body(self._options.installation, workspace_id, found.uid)
+            )
+        except EngineError as error:
+            raise ActionFailed(f"The engine does not mark {volume_name(workspace_id)}: {error.message}.") from error
+
     async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         found = await self.look(workspace_id)
         if not found.exists:
             await self._remove_stale_anchor(workspace_id)
+            await self._remove_mark(workspace_id)
             return
         anchor_id = await self.hold(workspace_id, volume)
         if users := await self._users(workspace_id, anchor_id):
@@ -198,8 +212,23 @@ class DockerVolumes:
         filters = {"volume": [volume_name(workspace_id)]}
         return list(await self._engine.get("/containers/json", all=1, filters=filters))
 
+    async def _mark(self, workspace_id: WorkspaceId) -> Any:  # noqa: ANN401 - the engine's JSON
+        return await none_if_missing(self._engine.get(f"/volumes/{spec.mark_name(workspace_id)}"))
+
+    async def _remove_mark(self, workspace_id: WorkspaceId) -> None:
+        mark = await self._mark(workspace_id)
+        if mark is None:
+            return
+        if (mark.get("Labels") or {}).get(spec.LABEL_INSTALLATION) != self._options.installation:
+            raise Refused(f"{spec.mark_name(workspace_id)} is not ours.")
+        try:
+            await none_if_missing(self._engine.delete(f"/volumes/{spec.mark_name(workspace_id)}"))
+        except EngineError as error:
+            raise ActionFailed(f"The engine does not remove a mark: {error.message}.") from error
+
     async def _let_go(self, workspace_id: WorkspaceId, volume: VolumeRef, anchor_id: str) -> None:
         name = volume_name(workspace_id)
+        await self._remove_mark(workspace_id)
         if not await self._remove_anchor(anchor_id):
             raise ActionFailed(f"{name} was changed by somebody else while it was removed.")
         try:

@@ -115,6 +115,12 @@ class Cluster:
             raise _answered(response)
         return response.text
 
+    async def metrics(self, selector: str) -> list[Json]:
+        """What pods use now. ApiError where the cluster has no metrics API, or we may not ask it."""
+        path = self.path("pods", group="metrics.k8s.io/v1beta1")
+        answer = await self._json("GET", path, params={"labelSelector": selector}, seconds=self._patience.look)
+        return list(answer.get("items") or [])
+
     async def watch(self, kind: str, selector: str, version: str) -> AsyncGenerator[Json, None]:
         """Events from this version on, until the server ends it; an empty one says: connected. ApiError 410."""
         params: Params = {

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from codehub.drivers.base import Backend, Resources
+from codehub.drivers.docker.options import WorkspaceImage
 from codehub.drivers.docker.reach import addresses_of
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes.access import Access, find_access
@@ -90,7 +91,7 @@ class KubernetesDriver:
     def _samples(self) -> Iterator[tuple[str, str, Body]]:
         options, op_id, gate = self._options, OpId(UUID(int=0)), "codehub-dry-run"
         yield "a home", "persistentvolumeclaims", m.claim(options, _NOBODYS, Incarnation("dry-run"))
-        for name, image in options.images.items():
+        for name, image in WorkspaceImage.fixed(options.images).items():
             pod = m.workspace_pod(
                 options, _NOBODYS, "", op_id=op_id, image=image, gate=gate, resources=Resources(), make_owner=True
             )

@@ -15,7 +15,10 @@ _FAILED_REASONS = (
 )
 _NODE_IS_LOW = "node was low on resource"
 # A node that shuts down, makes room for something more important, or does not have what it was thought to have.
-_NODE_REASONS = ("NodeShutdown", "Shutdown", "Terminated", "Preempting", "OutOfcpu", "OutOfmemory", "OutOfpods")
+_NODE_REASONS = (
+    *("NodeShutdown", "Shutdown", "Terminated", "Preempting", "NodeLost"),
+    *("OutOfcpu", "OutOfmemory", "OutOfpods"),
+)
 
 
 def containers(pod: Json) -> Sequence[Json]:
@@ -54,11 +57,17 @@ def explain(pod: Json) -> str:
 
 
 def is_nodes_doing(pod: Json) -> bool:
-    """Whether the node ended it for its own sake: not because of what it did itself, as filling its /tmp."""
+    """Whether the node or the cluster ended it for its own sake: not for what it did itself, as filling its /tmp."""
     status = pod.get("status") or {}
     if status.get("reason") == "Evicted":
         return _NODE_IS_LOW in str(status.get("message", ""))
-    return status.get("phase") == "Failed" and status.get("reason") in _NODE_REASONS
+    return status.get("phase") == "Failed" and (status.get("reason") in _NODE_REASONS or _is_disrupted(status))
+
+
+def _is_disrupted(status: Json) -> bool:
+    """Preempted, drained, or on a node that was lost: the cluster says so since Kubernetes 1.26."""
+    conditions = status.get("conditions") or ()
+    return any(one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in conditions)
 
 
 def refusal(message: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import structlog
 
-from codehub.drivers.base import InstanceSpec
+from codehub.drivers.base import InstanceSpec, InstanceUsage
 from codehub.drivers.docker.options import WorkspaceImage
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes import seen
@@ -20,15 +20,17 @@ from codehub.drivers.kubernetes.options import KubernetesOptions
 from codehub.drivers.kubernetes.pods import Cooling, Pods
 from codehub.drivers.kubernetes.volumes import KubernetesVolumes
 from codehub.drivers.kubernetes.watch import PodWatch
-from codehub.drivers.registry import is_registry_outage
-from codehub.errors import ActionFailed, DriverError, Refused, TerminalError, Unreachable
+from codehub.drivers.registry import is_without_cause, pull_failure
+from codehub.errors import ActionFailed, DriverError, Refused, Unreachable
 from codehub.model.names import instance_name
 from codehub.model.observation import InstanceSeen
-from codehub.model.workspace import ErrorReason, WorkspaceId
+from codehub.model.sentences import log_ends
+from codehub.model.workspace import WorkspaceId
 
 log = structlog.get_logger()
 
 _NOTHING = InstanceSeen(life=None)
+_LOG_LINES = 20  # for the operator; people are told the last one
 _MAKINGS = 5  # of a pod that gets an address which is still warm
 
 
@@ -52,6 +54,7 @@ class KubernetesInstances:
         self._watch = watch
         self._isolate = isolate
         self._cooling = Cooling(options.patience.cooling)
+        self._is_unmeasured = False
 
     async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
         pods = await self._pods.all(m.INSTANCE)
@@ -69,13 +72,7 @@ class KubernetesInstances:
         return self._seen(pod)
 
     async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
-        image = self._options.images.get(spec.image_ref)
-        if image is None:
-            raise TerminalError(
-                ErrorReason.IMAGE_PULL_FAILED,
-                f"The image {spec.image_ref!r} is not one of those that workspaces may use.",
-                f"Allowed are: {', '.join(sorted(self._options.images)) or 'none'}.",
-            )
+        image = WorkspaceImage.of(self._options.images, spec.image_ref)
         for _ in range(_MAKINGS):
             pod = await self._wait(await self._ensure(workspace_id, spec, image))
             if not self._cooling.is_warm(pod):
@@ -91,13 +88,25 @@ class KubernetesInstances:
         pod = await self._pods.find(instance_name(workspace_id))
         if pod is not None:
             self._cooling.note([pod])
-            await self._pods.remove(pod)
+            await self._pods.remove(pod, grace=self._options.stop_grace)
 
     async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
         try:
             return await self._cluster.logs(instance_name(workspace_id), m.INSTANCE, lines)
         except ApiError:  # it is not there, has not begun, or its node does not answer
             return ""
+
+    async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
+        """By the metrics API, which a cluster need not have: then nothing is known."""
+        try:
+            measured = await self._cluster.metrics(m.selector(self._options.installation, m.INSTANCE))
+        except ApiError as error:
+            if not self._is_unmeasured:
+                log.info("the cluster measures no pods", cause=str(error))
+            self._is_unmeasured = True
+            return {}
+        self._is_unmeasured = False
+        return seen.usage_of(measured, self._options.installation)
 
     def events(self) -> AsyncIterator[None]:
         return self._watch.changes()
@@ -164,14 +173,15 @@ class KubernetesInstances:
         trouble = image_trouble(pod.object)
         if trouble is not None:
             image, message = trouble
+            if is_without_cause(message):
+                return  # the node says why when it has asked again
             await self._pods.remove(pod)
-            if is_registry_outage(message):
-                raise ActionFailed(f"The image {image} cannot be fetched now: {message}.")
-            raise TerminalError(ErrorReason.IMAGE_PULL_FAILED, f"The image {image} cannot be had: {message}.")
+            raise pull_failure(image, message)
         if pod.has_ended or pod.is_leaving:
             message = f"The workspace ended while it was started. {explain(pod.object)}"
             raise Unreachable(message) if is_nodes_doing(pod.object) else await self._with_logs(pod, message)
 
     async def _with_logs(self, pod: seen.Pod, message: str) -> DriverError:
-        tail = (await self.logs(pod.workspace_id, 5)).strip()
-        return ActionFailed(f"{message} Its last words: {tail[-500:] or 'none'}")
+        tail = await self.logs(pod.workspace_id, _LOG_LINES)
+        log.warning("a workspace did not start", workspace_id=str(pod.workspace_id), log=tail)
+        return ActionFailed(f"{message} {log_ends(tail)}")

@@ -7,10 +7,10 @@ to the pod and goes with it: no argument, environment or manifest of a pod shows
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 import structlog
 
+from codehub.drivers.first_seen import FirstSeen
 from codehub.drivers.job_words import Words
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes import seen
@@ -43,11 +43,14 @@ class KubernetesJobs:
         self._volumes = volumes
         self._urls_of = urls_of
         self._words = Words(_READ_AGAIN_SECONDS)  # by the uid of a job's pod
+        self._first_seen = FirstSeen()  # likewise
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         pods = await self._pods.all(m.JOB)
-        self._words.keep({pod.uid for pod in pods})
-        jobs = await asyncio.gather(*(self._seen(pod) for pod in pods))
+        uids = {pod.uid for pod in pods}
+        self._words.keep(uids)
+        ages = self._first_seen.ages(uids)
+        jobs = await asyncio.gather(*(self._seen(pod, ages[pod.uid]) for pod in pods))
         found: dict[WorkspaceId, list[JobSeen]] = {}
         for pod, job in zip(pods, jobs, strict=True):
             if job is not None:
@@ -86,9 +89,9 @@ class KubernetesJobs:
         await self._pods.open(pod, request)
         log.info("job started", workspace_id=str(workspace_id), op_id=str(op_id), verb=verb)
 
-    async def _seen(self, pod: seen.Pod) -> JobSeen | None:
+    async def _seen(self, pod: seen.Pod, waited: float) -> JobSeen | None:
         """None for one that was removed since it was listed."""
-        patience, waited = self._options.patience.pending, (datetime.now(UTC) - pod.made_at).total_seconds()
+        patience = self._options.patience.pending
         try:
             text: str | None = await self._said(pod) if pod.has_begun else ""
         except ApiError as error:

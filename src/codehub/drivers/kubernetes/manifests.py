@@ -28,6 +28,7 @@ OP = "codehub.op_id"
 INCARNATION = "codehub.incarnation"  # annotations
 VOLUME_UID = "codehub.volume_uid"
 USED_BY = "codehub.used_by"
+WHOLE = "codehub.whole"  # of a claim: the uid of the claim that holds a whole home, since annotations get copied
 OWNED = "codehub.owned"  # of a claim: uid 1000 owns what is in it
 GATE = "codehub.gate"
 PORT = "codehub.port"
@@ -89,7 +90,10 @@ def workspace_pod(
         "image": image.image,
         "imagePullPolicy": _pull_policy(options),
         "workingDir": HOME,
-        "env": [{"name": "HOME", "value": HOME}, {"name": "CODEHUB_WORKSPACE_ID", "value": str(workspace_id)}],
+        "env": [
+            {"name": name, "value": value}
+            for name, value in {**options.environment, "HOME": HOME, "CODEHUB_WORKSPACE_ID": str(workspace_id)}.items()
+        ],
         "ports": [{"containerPort": image.port}],
         "resources": _resources(options, resources),
         "readinessProbe": {

@@ -58,6 +58,8 @@ class KubernetesOptions:
     control_namespace: str | None = None  # where our own pods are; None: where we run, if that is a pod of the cluster
     callers: tuple[str, ...] = ()  # networks that proxies outside the cluster dial from
     store_pods: Mapping[str, str] = field(default_factory=dict)  # labels of the pods behind a store that is a service
+    stop_grace: int = 0  # seconds between SIGTERM and SIGKILL; the least is 1
     require_isolation: bool = True  # without it nothing is refused, only reported
+    environment: Mapping[str, str] = field(default_factory=dict)  # of every workspace; no secrets
     tmp_bytes: int = 1 << 30
     patience: Patience = field(default_factory=Patience)

@@ -83,17 +83,17 @@ class Pods:
                 await self.remove(pod)
                 raise ActionFailed(f"The pod {pod.name} is not started. {refusal(error.message)}") from error
 
-    async def remove(self, pod: seen.Pod) -> None:
+    async def remove(self, pod: seen.Pod, *, grace: int = 0) -> None:
         """Returns when the node has confirmed that nothing of it runs, which is when the object goes."""
         try:
-            await self._cluster.delete(PODS, pod.name, uid=pod.uid, grace=m.GRACE_SECONDS)
+            await self._cluster.delete(PODS, pod.name, uid=pod.uid, grace=max(grace, m.GRACE_SECONDS))
         except ApiError as error:
             if error.status == CONFLICT:
                 return  # another one has its name: this one is gone
             raise ActionFailed(f"The pod {pod.name} is not removed. {refusal(error.message)}") from error
         last = pod
         try:
-            async with asyncio.timeout(self._options.patience.removal):
+            async with asyncio.timeout(self._options.patience.removal + grace):
                 async for found in self.states(pod):
                     if found is None:
                         return

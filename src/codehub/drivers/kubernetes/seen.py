@@ -1,11 +1,14 @@
 """The cluster's objects read as observations. Pure; whatever is not exactly of our making is left out."""
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from codehub.drivers import storage_jobs
+from codehub.drivers.base import InstanceUsage
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes.explain import containers, explain, image_trouble, is_nodes_doing
 from codehub.drivers.labels import uuid_of
@@ -14,6 +17,10 @@ from codehub.model.observation import InstanceSeen, JobSeen, JobState, Life, Vol
 from codehub.model.workspace import UNLABELLED, ErrorReason, Incarnation, OpId, WorkspaceId
 
 Json = Mapping[str, Any]
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([numkMGTPE]|[KMGTPE]i)?")
+_DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +120,12 @@ def volume_of(found: Json) -> VolumeSeen:
     """What its labels say, if they are about this very volume."""
     meta = found["metadata"]
     workspace_id = uuid_of((meta.get("labels") or {}).get(m.WORKSPACE))
-    incarnation = (meta.get("annotations") or {}).get(m.INCARNATION)
+    annotations = meta.get("annotations") or {}
+    incarnation = annotations.get(m.INCARNATION)
     if workspace_id is None or meta["name"] != volume_name(WorkspaceId(workspace_id)) or incarnation is None:
         return VolumeSeen(exists=True, incarnation=UNLABELLED)
-    return VolumeSeen(exists=True, incarnation=Incarnation(incarnation), uid=str(meta["uid"]))
+    uid = str(meta["uid"])
+    return VolumeSeen(True, Incarnation(incarnation), uid, whole=annotations.get(m.WHOLE) == uid)
 
 
 def volumes_of(found: Iterable[Json]) -> dict[WorkspaceId, VolumeSeen]:
@@ -134,11 +143,11 @@ def is_ours(found: Json, installation: str) -> bool:
 
 
 def job_seen(pod: Pod, log: str, waited: float, patience: float) -> JobSeen:
-    """A job with the last thing it said. `waited` seconds is how old it is; `patience` how long it may wait."""
+    """A job with the last thing it said. `waited` seconds it was seen; `patience` how long it may wait."""
     assert pod.op_id is not None
     job = storage_jobs.running(pod.op_id, pod.volume_uid, pod.made_at, log)
     if pod.has_ended:
-        return storage_jobs.ended(job, _exit_code(pod), log, explain(pod.object))
+        return _blameless(storage_jobs.ended(job, _exit_code(pod), log, explain(pod.object)), pod)
     if pod.has_begun:
         return job
     if image_trouble(pod.object) is not None:
@@ -146,6 +155,13 @@ def job_seen(pod: Pod, log: str, waited: float, patience: float) -> JobSeen:
     if waited > patience:
         return replace(job, state=JobState.FAILED, message=f"The job does not start. {explain(pod.object)}")
     return job
+
+
+def _blameless(job: JobSeen, pod: Pod) -> JobSeen:
+    """A job that its node or the cluster ended did not fail: that is an outage, and it is run again."""
+    if job.state is not JobState.FAILED or job.error is not ErrorReason.ACTION_FAILED or not is_nodes_doing(pod.object):
+        return job
+    return replace(job, error=ErrorReason.UNREACHABLE, message=f"The cluster ended the job. {explain(pod.object)}")
 
 
 def _exit_code(pod: Pod) -> int | None:
@@ -160,3 +176,26 @@ def job_unread(pod: Pod) -> JobSeen:
     """One whose result cannot be read now: as if it still ran."""
     assert pod.op_id is not None
     return storage_jobs.running(pod.op_id, pod.volume_uid, pod.made_at, "")
+
+
+def usage_of(measured: Iterable[Json], installation: str) -> Mapping[WorkspaceId, InstanceUsage]:
+    """What the metrics API says of pods."""
+    found = {}
+    for pod in pods_of(measured, installation):
+        used = [container.get("usage") or {} for container in pod.object.get("containers") or ()]
+        cpus = [quantity_of(str(one.get("cpu", ""))) for one in used]
+        memory = [quantity_of(str(one.get("memory", ""))) for one in used]
+        found[pod.workspace_id] = InstanceUsage(
+            cpus=None if None in cpus or not cpus else sum(one or 0.0 for one in cpus),
+            memory_bytes=None if None in memory or not memory else int(sum(one or 0.0 for one in memory)),
+        )
+    return found
+
+
+def quantity_of(text: str) -> float | None:
+    """A number as Kubernetes writes it: 250m, 1Gi; None for what is none."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return None
+    number, unit = float(match[1]), match[2] or ""
+    return number * math.pow(1024, _BINARY[unit]) if unit in _BINARY else number * math.pow(1000, _DECIMAL[unit])

@@ -59,6 +59,11 @@ class KubernetesVolumes:
         if not seen.is_ours(claim, self._options.installation) or found.incarnation != incarnation:
             raise Refused(f"{name} is there already, of incarnation {found.incarnation!r}.")
 
+    async def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        claim = await self.hold(workspace_id, volume)
+        uid = claim["metadata"]["uid"]
+        await self._note(volume_name(workspace_id), uid, {m.WHOLE: uid})
+
     async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         name = volume_name(workspace_id)
         for _ in range(_TRIES):

@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from codehub.drivers.memory.faults import TimedOut
+from codehub.drivers.memory.faults import Misbehaviour, TimedOut
 from codehub.drivers.memory.things import Stored
 from codehub.errors import TerminalError, Unreachable
 from codehub.model.gc import FoundArchive
 from codehub.model.names import parse_archive_key
 from codehub.model.observation import ArchiveSeen
-from codehub.model.workspace import ArchiveKey, ErrorReason
+from codehub.model.workspace import ArchiveKey, ErrorReason, WorkspaceId
 
 if TYPE_CHECKING:
     from codehub.drivers.memory.world import MemoryWorld
@@ -26,8 +26,11 @@ class MemoryArchives:
     async def look(self, key: ArchiveKey) -> ArchiveSeen:
         return await self._see("archives.look", key, _look)
 
-    async def verify(self, key: ArchiveKey) -> ArchiveSeen:
-        return await self._see("archives.verify", key, _verify)
+    async def verify(self, key: ArchiveKey, moved: Callable[[int], None] = lambda _: None) -> ArchiveSeen:
+        seen = await self._see("archives.verify", key, _verify)
+        if seen is ArchiveSeen.VERIFIED:
+            moved(1)
+        return seen
 
     async def _see(self, verb: str, key: ArchiveKey, look: Callable[[Stored | None], ArchiveSeen]) -> ArchiveSeen:
         name = parse_archive_key(key)
@@ -40,13 +43,13 @@ class MemoryArchives:
         except Unreachable:
             return ArchiveSeen.UNREACHABLE
 
-    async def found(self) -> AsyncIterator[Sequence[FoundArchive]]:
+    async def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         def effect() -> list[FoundArchive]:
             hidden = self._world.faults.hides("archives.found")
             return [
                 FoundArchive(key, stored.modified_at, stored.has_object and stored.has_meta)
                 for key, stored in sorted(self._world.stored.items())
-                if not hidden(parse_archive_key(key).workspace_id)
+                if not hidden(whose := parse_archive_key(key).workspace_id) and owner in (None, whose)
             ]
 
         none: list[FoundArchive] = []
@@ -71,12 +74,16 @@ class MemoryArchives:
         await self._put("archives.copy", key, content)
 
     async def _put(self, verb: str, key: ArchiveKey, content: Callable[[], Stored]) -> None:
+        owner = parse_archive_key(key).workspace_id
+
         def effect() -> None:
             made = content()
+            if self._world.faults.strikes(verb, owner, Misbehaviour.FULL) is not None:
+                raise Unreachable("The archive store is full.")
             if _look(self._world.stored.get(key)) is not ArchiveSeen.LISTED:
                 self._world.stored[key] = made
 
-        await self._world.faults.call(verb, parse_archive_key(key).workspace_id, effect, None)
+        await self._world.faults.call(verb, owner, effect, None)
 
     async def delete(self, key: ArchiveKey) -> None:
         def effect() -> None:

@@ -38,7 +38,9 @@ class Misbehaviour(Enum):
     DIES = auto()  # instances.start: it was ready, and is dead at the next look
     INCOMPLETE = auto()  # *.observe: the listing leaves out the fault's workspace, or everything
     HALF = auto()  # jobs, volumes.delete: it fails after doing half of it
+    EVICTED = auto()  # jobs: what it runs on ends it half way, to save itself
     DAMAGES = auto()  # jobs: an archive job succeeds, and its archive does not verify
+    FULL = auto()  # archives.*: no room for another one; what is there can be read and removed
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
-from codehub.drivers.base import InstanceSpec
+from codehub.drivers.base import InstanceSpec, InstanceUsage
 from codehub.drivers.memory.faults import Misbehaviour
 from codehub.drivers.memory.things import Instance
 from codehub.errors import ActionFailed, Refused, TerminalError
@@ -56,7 +56,7 @@ class MemoryInstances:
             raise Refused(f"A job has the volume of {workspace_id}.")
         # A new address each time and none reused; a test that wants one reused sets it.
         endpoint = f"10.0.0.1:{10000 + next(self._world.counter)}"
-        made = Instance(spec.op_id, spec.image_ref, volume, Life.READY, endpoint, [f"started {spec.image_ref}"])
+        made = Instance(spec.op_id, spec.image_ref, volume, Life.READY, endpoint, log=[f"started {spec.image_ref}"])
         self._world.instances[workspace_id] = made
         self._world.changed()
         if self._world.faults.strikes(VERB, workspace_id, Misbehaviour.NEVER_READY) is not None:
@@ -79,6 +79,12 @@ class MemoryInstances:
 
         return await self._world.faults.call("instances.logs", workspace_id, effect, "")
 
+    async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
+        def effect() -> Mapping[WorkspaceId, InstanceUsage]:
+            return {id_: one.usage for id_, one in self._world.instances.items() if one.life is not Life.DEAD}
+
+        return await self._world.faults.call("instances.usage", None, effect, {})
+
     async def events(self) -> AsyncIterator[None]:
         event = asyncio.Event()
         self._world.listeners[event] = None
@@ -93,4 +99,5 @@ class MemoryInstances:
 
 def _seen(instance: Instance) -> InstanceSeen:
     alive = instance.life is not Life.DEAD
-    return InstanceSeen(instance.life, instance.op_id, instance.endpoint if alive else None)
+    endpoint = instance.endpoint if alive else None
+    return InstanceSeen(instance.life, instance.op_id, endpoint, blameless=instance.evicted)

@@ -75,6 +75,8 @@ def advance(world: "MemoryWorld", job: Job) -> None:
     verb = f"jobs.{job.kind.name.lower()}"
     if job.steps > 1 and world.faults.strikes(verb, job.workspace_id, Misbehaviour.HALF) is not None:
         _fail(job, ErrorReason.ACTION_FAILED, "It stopped half way, as it was told to.")
+    elif job.steps > 1 and world.faults.strikes(verb, job.workspace_id, Misbehaviour.EVICTED) is not None:
+        _fail(job, ErrorReason.UNREACHABLE, "What it ran on ended it, to save itself.")
     elif world.faults.strikes(f"archives.{verb}", job.workspace_id, *OUT) is not None:
         _fail(job, ErrorReason.UNREACHABLE, "The archive store cannot be reached.")
     elif job.kind is JobKind.ARCHIVE:
@@ -94,6 +96,9 @@ def _archive(world: "MemoryWorld", job: Job) -> None:
     _count(job, home)
     if job.steps == 1:
         world.stored[job.key] = Stored(home, world.clock(), has_meta=False)
+        return
+    if world.faults.strikes("archives.jobs.archive", job.workspace_id, Misbehaviour.FULL) is not None:
+        _fail(job, ErrorReason.UNREACHABLE, "The archive store is full.")
         return
     damaged = world.faults.strikes("jobs.archive", job.workspace_id, Misbehaviour.DAMAGES) is not None
     world.stored[job.key] = Stored(home, world.clock(), damaged=damaged)

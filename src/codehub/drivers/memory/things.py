@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 
+from codehub.drivers.base import InstanceUsage
 from codehub.model.observation import JobState, Life
 from codehub.model.workspace import ArchiveKey, ErrorReason, Incarnation, OpId, WorkspaceId
 
@@ -17,6 +18,7 @@ class Volume:
     incarnation: Incarnation
     uid: str
     home: Home = field(default_factory=dict)
+    marked: bool = False  # by mark_whole
     whole: bool = True  # False while a restore has put only part of it there
     restored_by: OpId | None = None
 
@@ -28,7 +30,9 @@ class Instance:
     volume: Volume
     life: Life
     endpoint: str
+    evicted: bool = False  # dead, and not by itself: what it ran on ended it
     log: list[str] = field(default_factory=list)
+    usage: InstanceUsage = field(default_factory=lambda: InstanceUsage(cpu_seconds=0.0, memory_bytes=1 << 20, ports=()))
 
 
 class JobKind(Enum):

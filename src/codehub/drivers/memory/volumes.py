@@ -46,6 +46,13 @@ class MemoryVolumes:
 
         await self._world.faults.call("volumes.create", workspace_id, effect, None)
 
+    async def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        def effect() -> None:
+            self._world.volume(workspace_id, volume).marked = True
+            self._world.changed()
+
+        await self._world.faults.call("volumes.mark_whole", workspace_id, effect, None)
+
     async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         def effect() -> None:
             if workspace_id not in self._world.volumes:
@@ -54,6 +61,7 @@ class MemoryVolumes:
             users: list[Instance | Job] = [*self._world.instances.values(), *self._world.jobs.values()]
             if any(user.volume is there for user in users):
                 raise Refused(f"The volume of {workspace_id} is in use.")
+            there.marked = False
             if self._world.faults.strikes("volumes.delete", workspace_id, Misbehaviour.HALF) is not None:
                 names = sorted(there.home)
                 there.whole, there.home = False, {name: there.home[name] for name in names[: len(names) // 2]}
@@ -65,4 +73,4 @@ class MemoryVolumes:
 
 
 def _seen(volume: Volume) -> VolumeSeen:
-    return VolumeSeen(True, volume.incarnation, volume.uid)
+    return VolumeSeen(True, volume.incarnation, volume.uid, whole=volume.marked)

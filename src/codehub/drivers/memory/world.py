@@ -90,6 +90,11 @@ class MemoryWorld:
         self.instances[workspace_id].life = Life.DEAD
         self.changed()
 
+    def evict_instance(self, workspace_id: WorkspaceId) -> None:
+        """What it runs on ends it, to save itself."""
+        self.instances[workspace_id].evicted = True
+        self.kill_instance(workspace_id)
+
     def put_archive(self, key: ArchiveKey, home: Mapping[str, bytes]) -> None:
         """A complete archive, as a job would leave it."""
         self.stored[key] = Stored(dict(home), self.clock())

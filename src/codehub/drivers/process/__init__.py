@@ -5,12 +5,14 @@
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from codehub.drivers.base import Backend
 from codehub.drivers.ide import AllowList
+from codehub.drivers.process.disk import Disk
+from codehub.drivers.process.home_processes import HomeProcesses
 from codehub.drivers.process.homes import Homes
 from codehub.drivers.process.instances import Instances, remove_unnamed_sockets
 from codehub.drivers.process.jobs import Jobs, Urls
@@ -32,9 +34,11 @@ class ProcessDriver:
         self._machine = machine
         self._threads = Threads()
         homes = Homes(machine.layout, machine.users)
+        self.disk = Disk(machine.reserve, homes, self._threads)
         self.instances = Instances(machine, homes, allowed, ides, self._threads)
-        self.volumes = Volumes(machine.layout, homes, self._threads)
-        self.jobs = Jobs(machine, homes, urls, self._threads)
+        processes = HomeProcesses(machine)
+        self.volumes = Volumes(machine.layout, homes, machine.reserve, processes, self._threads)
+        self.jobs = Jobs(machine, homes, processes, urls, self._threads)
 
     @classmethod
     def open(
@@ -45,12 +49,12 @@ class ProcessDriver:
         layout.prepare()
         machine = Machine(options, layout)
         machine.find_out()
-        threading.Thread(target=_tidy, args=(layout, machine.scripts), name="tidy", daemon=True).start()
+        threading.Thread(target=_tidy, args=(layout, machine.copies), name="tidy", daemon=True).start()
         return cls(machine, allowed, ides, urls)
 
     @property
     def backend(self) -> Backend:
-        return Backend(self.instances, self.volumes, self.jobs)
+        return Backend(self.instances, self.volumes, self.jobs, self.disk)
 
     def isolation(self) -> list[str]:
         """What keeps workspaces apart on this machine, and what does not."""
@@ -62,10 +66,10 @@ class ProcessDriver:
         self._machine.close()
 
 
-def _tidy(layout: Layout, scripts: Path) -> None:
+def _tidy(layout: Layout, copies: Sequence[Path]) -> None:
     """What earlier processes have left behind; nobody waits for it, and the next start tries again."""
     layout.empty_trash()
     with suppress(Unreachable):
         remove_unnamed_sockets(layout)
     with suppress(Unreachable, OSError):
-        remove_old_scripts(layout, scripts)
+        remove_old_scripts(layout, *copies)

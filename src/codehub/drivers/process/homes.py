@@ -22,6 +22,7 @@ from codehub.model.observation import VolumeSeen
 from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 
 _LABEL = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9a-f]{16})")
+_WHOLE = ".whole"  # a file that is named for the home: no file system is too simple for it
 _ABSENT = VolumeSeen(exists=False, confirmed=True)
 
 
@@ -33,13 +34,18 @@ class Home:
     incarnation: Incarnation
     uid: str
     user: int  # the user id that owns it
+    whole: bool  # a file beside it says so
 
     def is_named(self, volume: VolumeRef) -> bool:
         return self.incarnation == volume.incarnation and volume.uid in (None, self.uid)
 
     @property
     def seen(self) -> VolumeSeen:
-        return VolumeSeen(exists=True, incarnation=self.incarnation, uid=self.uid)
+        return VolumeSeen(exists=True, incarnation=self.incarnation, uid=self.uid, whole=self.whole)
+
+    @property
+    def mark(self) -> Path:
+        return _mark_of(self.path)
 
 
 class Homes:
@@ -50,14 +56,14 @@ class Homes:
         self._users = users
 
     def list(self) -> Mapping[WorkspaceId, VolumeSeen]:
-        return {workspace_id: home.seen for workspace_id, home in self._all()}
+        return {workspace_id: home.seen for workspace_id, home in self.all()}
 
     def look(self, workspace_id: WorkspaceId) -> VolumeSeen:
         home = self.find(workspace_id)
         return home.seen if home else _ABSENT
 
     def find(self, workspace_id: WorkspaceId) -> Home | None:
-        self._layout.installation()
+        self._layout.check_homes()
         return _home_in(self._layout.home(workspace_id))
 
     def named(self, workspace_id: WorkspaceId, volume: VolumeRef) -> Home:
@@ -93,6 +99,15 @@ class Homes:
                 if not self._is_made(workspace_id, incarnation):
                     raise ActionFailed(f"A home cannot be made in {target}: {error.strerror}.") from error
 
+    def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        """The caller holds the workspace's lock."""
+        home = self.named(workspace_id, volume)
+        try:
+            home.mark.touch(mode=0o600)
+            sync_folder(home.mark.parent)
+        except OSError as error:  # a full disk, for example: no fault of this workspace's
+            raise Unreachable(f"{home.mark} cannot be written: {error.strerror}.") from error
+
     def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         """The caller holds the workspace's lock and has seen that nothing uses it."""
         home = self.find(workspace_id)
@@ -101,6 +116,7 @@ class Homes:
         if not home.is_named(volume):
             raise Refused(f"The home of workspace {workspace_id} is another one than was named.")
         try:
+            home.mark.unlink(missing_ok=True)  # first: what is half removed is not whole
             grave = self._layout.discard(home.path)
         except OSError as error:
             raise ActionFailed(f"The home {home.path} cannot be removed: {error.strerror}.") from error
@@ -115,7 +131,8 @@ class Homes:
             raise Refused(f"Workspace {workspace_id} has a home of another incarnation.")
         return home is not None
 
-    def _all(self) -> Iterator[tuple[WorkspaceId, Home]]:
+    def all(self) -> Iterator[tuple[WorkspaceId, Home]]:
+        self._layout.check_homes()
         for name in self._layout.list(self._layout.homes):
             found = parse_id(name, "ws-", "-home")
             home = _home_in(self._layout.homes / name) if found else None
@@ -125,11 +142,15 @@ class Homes:
     def _free_user(self) -> int | None:
         if self._users is None:
             return None
-        taken = {home.user for _, home in self._all()}
+        taken = {home.user for _, home in self.all()}
         free = [user for user in self._users if user not in taken]
         if not free:
             raise ActionFailed("All user ids set aside for workspaces are taken.")
         return secrets.choice(free)  # rarely one that was just given back: files of its last user may lie somewhere
+
+
+def _mark_of(home: Path) -> Path:
+    return home.parent.with_name(f"{home.parent.name}.{home.name}{_WHOLE}")
 
 
 def _home_in(folder: Path) -> Home | None:
@@ -139,7 +160,8 @@ def _home_in(folder: Path) -> Home | None:
                 match = _LABEL.fullmatch(entry.name)
                 if match is not None and entry.is_dir(follow_symlinks=False):
                     user = entry.stat(follow_symlinks=False).st_uid
-                    return Home(Path(entry.path), Incarnation(match[1]), match[2], user)
+                    path = Path(entry.path)
+                    return Home(path, Incarnation(match[1]), match[2], user, _mark_of(path).exists())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -91,13 +91,13 @@ def users_of(pid: int) -> frozenset[int]:
     return frozenset(map(int, line.split()[1:]))
 
 
-def kill(found: Proc) -> None:
-    """SIGKILL exactly this process: the descriptor keeps the pid from being given to another in between."""
+def kill(found: Proc, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send it to exactly this process: the descriptor keeps the pid from being given to another in between."""
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(found.pid)
         try:
             again = proc(found.pid)
             if again is not None and again.started == found.started:
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                signal.pidfd_send_signal(descriptor, number)
         finally:
             os.close(descriptor)

@@ -17,12 +17,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codehub.drivers.ide import IDES
 from codehub.drivers.process.layout import remove_tree, write_durably
-from codehub.drivers.process.programs import READY
+from codehub.drivers.process.programs import READY, is_complete
 from codehub.drivers.process.running import Installer, Progress, no_room
 from codehub.errors import StartError
 
@@ -59,8 +59,13 @@ def install(name: str, ides: Path, progress: Progress, stop: threading.Event | N
     try:
         ides.mkdir(parents=True, exist_ok=True)
         ides.chmod(0o755)
-        with _alone(ides / f".{name}.lock", installer):
+        with _alone(ides / f".{name}.lock", installer) as lock:
+            installer = replace(installer, lock=lock)
+            if is_complete(name, ides):
+                return
             if (folder / READY).exists():
+                _add_pip(folder, installer)  # beside workspaces that run it
+                _open_to_all(folder, installer)
                 return
             remove_tree(folder)
             if shutil.disk_usage(ides).free < recipe.needs_bytes:
@@ -69,6 +74,7 @@ def install(name: str, ides: Path, progress: Progress, stop: threading.Event | N
             folder.chmod(0o755)  # whatever the umask says: workspaces have user ids of their own
             try:
                 recipe.steps(folder, installer)
+                _open_to_all(folder, installer)
                 write_durably(folder / READY, f"{name}\n")
             except BaseException:
                 remove_tree(folder)
@@ -80,15 +86,10 @@ def install(name: str, ides: Path, progress: Progress, stop: threading.Event | N
 
 
 def _jupyterlab(folder: Path, installer: Installer) -> None:
-    uv, python = _uv(), str(folder / "bin/python")
-    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}  # trust what the machine trusts
+    python = str(folder / "bin/python")
     installer.progress(f"Installing {IDES['jupyterlab'].title} (about 250 MB) …")
-
-    def run(*words: str) -> None:
-        installer.run([uv, *words], lambda line: line if line.startswith(_STEPS_OF_UV) else None, settings)
-
-    run("venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
-    run("pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(LOCKED))
+    _uv(installer, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder))
+    _uv(installer, "pip", "sync", "--python", python, "--require-hashes", "--compile-bytecode", str(LOCKED))
     (folder / ".lock").unlink(missing_ok=True)  # uv leaves it writable for everybody, and every workspace sees it
     settings_folder = folder / "share/jupyter/lab/settings"
     settings_folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +97,24 @@ def _jupyterlab(folder: Path, installer: Installer) -> None:
     write_durably(settings_folder / "overrides.json", json.dumps(_JUPYTERLAB_DEFAULTS), 0o644)
 
 
-def _uv() -> str:
+def _add_pip(folder: Path, installer: Installer) -> None:
+    """Nothing that is there is changed: workspaces may be running it."""
+    words = ("--constraint", str(LOCKED), "--no-deps", "--compile-bytecode", "pip")
+    _uv(installer, "pip", "install", "--python", str(folder / "bin/python"), *words)
+    (folder / ".lock").unlink(missing_ok=True)
+
+
+def _open_to_all(folder: Path, installer: Installer) -> None:
+    """uv takes over the modes of its cache, which another command may have filled with a strict umask."""
+    installer.run(["chmod", "-R", "go+rX", "--", str(folder)], lambda _: None, {})
+
+
+def _uv(installer: Installer, *words: str) -> None:
+    settings = {"UV_PYTHON_DOWNLOADS": "never", "UV_SYSTEM_CERTS": "true"}  # trust what the machine trusts
+    installer.run([_find_uv(), *words], lambda line: line if line.startswith(_STEPS_OF_UV) else None, settings)
+
+
+def _find_uv() -> str:
     try:
         from uv import find_uv_bin  # noqa: PLC0415 - the container image, whose workspaces are containers, has none
 
@@ -156,7 +174,8 @@ def _trim(folder: Path) -> None:
 
 
 @contextmanager
-def _alone(path: Path, installer: Installer) -> Iterator[None]:
+def _alone(path: Path, installer: Installer) -> Iterator[int]:
+    """Nobody else installs the same meanwhile, nor does what a killed process of ours has left running."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     told = False
     try:
@@ -167,7 +186,7 @@ def _alone(path: Path, installer: Installer) -> Iterator[None]:
             if installer.stop.is_set():
                 raise StartError("The installation was stopped.")
             time.sleep(_POLL_SECONDS)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -6,30 +6,40 @@ leads to the ports inside, where they are the workspace's own (network.py).
 """
 
 import asyncio
+import stat
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from codehub.drivers.base import InstanceSpec, Resources
+import structlog
+
+from codehub.drivers import packages
+from codehub.drivers.base import InstanceSpec, InstanceUsage, Resources
 from codehub.drivers.ide import AllowList
 from codehub.drivers.process import network
+from codehub.drivers.process.home_processes import HOME_MARK
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.layout import Layout, is_token, new_token, parse_id, remove_tree, write_json
 from codehub.drivers.process.looks import looks
+from codehub.drivers.process.lost_subreapers import LostSubreapers
 from codehub.drivers.process.machine import INSIDE, Launch, Machine
 from codehub.drivers.process.notes import READY, RECORD, Notes, note_ready
 from codehub.drivers.process.programs import Program, program_of
 from codehub.drivers.process.readiness import answers
-from codehub.drivers.process.records import Record, tail, trim_log
+from codehub.drivers.process.records import Record, last_words, tail, trim_log
 from codehub.drivers.process.sandbox import HOME, PATH, Bind, View
 from codehub.drivers.process.threads import Threads
 from codehub.drivers.process.tree import Tree
+from codehub.drivers.process.usage import usage_of
 from codehub.drivers.process.watch import changes
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import instance_name
 from codehub.model.observation import InstanceSeen, Life
+from codehub.model.sentences import log_ends
 from codehub.model.workspace import WorkspaceId
+
+log = structlog.get_logger()
 
 _IDE = "ide"
 _PORTS = "ports"
@@ -37,6 +47,7 @@ _PROBE_SECONDS = 2.0
 _GLANCE_SECONDS = 0.3  # a listing does not wait for those that are getting ready
 _POLL_SECONDS = 0.02
 _SLOWEST_POLL_SECONDS = 0.25
+_LOG_LINES = 20  # for the operator; people are told the last one
 _NONE = InstanceSeen(None)
 
 
@@ -78,6 +89,9 @@ class Instances:
     async def logs(self, workspace_id: WorkspaceId, lines: int) -> str:
         self._layout.installation()
         return await self._run(tail, self._layout.instance(workspace_id) / "log", lines)
+
+    async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
+        return await self._run(lambda: usage_of(self._machine, list(self._notes.all()), looks.fresh()))
 
     def events(self) -> AsyncIterator[None]:
         return changes(self._layout, self._run, self._watched)
@@ -139,8 +153,10 @@ class Instances:
                 return record
             if is_busy(self._layout, workspace_id):
                 raise Refused(f"A storage job is using the home of workspace {workspace_id}.")
+            self._machine.reserve.check()
             if self._layout.instance(workspace_id).exists():
                 self._clear(workspace_id, record)
+            open_to_its_owner(home.path)
             record = self._write_down(workspace_id, spec, home)
             self._launch(workspace_id, record, home, program, spec.resources)
             return record
@@ -157,7 +173,8 @@ class Instances:
             "mark": new_token(),
             "ready_path": self._allowed.find(spec.image_ref).ready_path,
             # Without a sandbox its processes are known by their user, if that is nobody else's.
-            "own_user": home.user if self._machine.is_root and self._machine.bwrap is None else None,
+            "own_user": home.user if self._machine.bwrap is None and self._machine.is_own(home.user) else None,
+            "is_subreaper": self._machine.needs_subreaper,
         }
         write_json(draft / RECORD, content, durable=False)  # it speaks of processes, and none survives a power cut
         draft.rename(folder)
@@ -174,6 +191,8 @@ class Instances:
             "LANG": "C.UTF-8",
             "PATH": PATH,
             "CODEHUB_WORKSPACE_ID": str(workspace_id),
+            **packages.certificates(),
+            **self._machine.options.environment,
             **(program.environment or {}),
         }
         inside = {"{inside}": INSIDE, "{home}": HOME, "{socket}": "/tmp/ide.sock"}  # noqa: S108 - in the sandbox
@@ -187,17 +206,19 @@ class Instances:
         sockets = self._layout.sockets_of(record.mark)
         sockets.mkdir(mode=0o700)
         beside = []
+        etc = self._machine.etc_files(network=self._machine.options.network == "host")
         if network.has_way_out(self._machine):
             out = sockets / "out"
             beside.append(network.way_out(self._machine, record, home.user, out))
             binds.append(network.bind(out))
             environment |= network.environment()
+            etc["ssh/ssh_config"] = network.ssh_config(self._machine)
         view = View(
             binds=binds,
             environment=environment,
             command=command,
             host_network=self._machine.options.network == "host",
-            etc=self._machine.etc_files(network=self._machine.options.network == "host"),
+            etc=etc,
         )
         self._machine.launch(
             *beside,
@@ -206,8 +227,8 @@ class Instances:
                 mark=record.mark,
                 view=view,
                 user=home.user,
-                plain=_filled(program, plain),
-                plain_environment={**environment, "HOME": str(home.path)},
+                plain=[*self._machine.subreaper(record.folder), *_filled(program, plain)],
+                plain_environment={**environment, "HOME": str(home.path), HOME_MARK: str(home.path)},
                 plain_folder=home.path,
                 resources=resources,
                 listen=[sockets / name for name in (_IDE, *([_PORTS] if network.has_ports(self._machine) else []))],
@@ -221,8 +242,9 @@ class Instances:
         pause = _POLL_SECONDS
         while not await self._is_ready(record, _PROBE_SECONDS):
             if not await self._run(lambda: record.tree().is_alive()):
-                words = await self._run(tail, record.folder / "log", 3)
-                raise ActionFailed(f"The workspace ended before it was ready: {words.strip() or 'it said nothing'}")
+                words = await self._run(last_words, record.folder / "log", _LOG_LINES)
+                log.warning("a workspace did not start", log=words)
+                raise ActionFailed(f"The workspace ended before it was ready. {log_ends(words)}")
             if loop.time() > until:
                 raise ActionFailed(f"The workspace was not ready in {self._machine.options.start_seconds:g} seconds.")
             await asyncio.sleep(pause)
@@ -234,7 +256,11 @@ class Instances:
         self._layout.installation()
         with self._layout.locked(str(workspace_id)):
             if self._layout.instance(workspace_id).exists():
-                self._clear(workspace_id, Record.read(self._layout.instance(workspace_id), RECORD))
+                record = Record.read(self._layout.instance(workspace_id), RECORD)
+                if record is not None and self._machine.options.stop_grace:
+                    spared = _job_marks(self._layout, workspace_id)
+                    record.tree(spared=spared).ask_to_end(self._machine.options.stop_grace)
+                self._clear(workspace_id, record)
 
     def _clear(self, workspace_id: WorkspaceId, record: Record | None) -> None:
         """Afterwards nothing of it runs, and it is on record no more."""
@@ -243,11 +269,22 @@ class Instances:
             groups.kill(name)
         if record is not None:
             record.tree(spared=_job_marks(self._layout, workspace_id)).kill()
+            LostSubreapers(self._layout).note(record)
             self._layout.discard(self._layout.sockets_of(record.mark), durable=False)
         if groups is not None:
             groups.remove(name)
         self._layout.discard(self._layout.instance(workspace_id))
         self._machine.trash.empty_later()
+
+
+def open_to_its_owner(home: Path) -> None:
+    """After a `chmod 000 ~` nothing could start there, and nobody inside could mend it.
+
+    The home's own folder is in one of ours: nobody can have put a link in its place.
+    """
+    mode = stat.S_IMODE(home.stat().st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        home.chmod(mode | stat.S_IRWXU)
 
 
 def remove_unnamed_sockets(layout: Layout) -> None:

@@ -6,7 +6,6 @@ archive's folder; a network only where the store needs one. Its request goes thr
 credentials are in no file, command line or environment.
 """
 
-import importlib.util
 import json
 import os
 import stat
@@ -19,24 +18,24 @@ from uuid import UUID
 
 import structlog
 
+from codehub.drivers.process.home_processes import HomeProcesses
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.instances import is_busy, is_used, job_records
 from codehub.drivers.process.layout import Layout, new_token, read_report, remove_tree, write_json
 from codehub.drivers.process.machine import Launch, Machine
-from codehub.drivers.process.records import Record, tail
+from codehub.drivers.process.records import Record, last_words
 from codehub.drivers.process.sandbox import HOME, Bind, View
 from codehub.drivers.process.threads import Threads
 from codehub.errors import ActionFailed, DriverError, Refused
 from codehub.model.names import archive_key, job_name
 from codehub.model.observation import JobSeen, JobState
+from codehub.model.sentences import log_ends
 from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, VolumeRef, WorkspaceId
 
 log = structlog.get_logger()
 
 _RECORD = "job.json"
 _OUT = "/run/codehub"
-_CODE = "/opt/codehub-job"
-_NEEDED = ("obstore", "zstandard")
 _REASONS = {reason.value: reason for reason in ErrorReason}
 
 
@@ -54,8 +53,16 @@ class Urls(Protocol):
 class Jobs:
     """Implements drivers.base.Jobs."""
 
-    def __init__(self, machine: Machine, homes: Homes, urls: Callable[[ArchiveKey], Urls], threads: Threads) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        homes: Homes,
+        processes: HomeProcesses,
+        urls: Callable[[ArchiveKey], Urls],
+        threads: Threads,
+    ) -> None:
         self._machine = machine
+        self._processes = processes
         self._layout: Layout = machine.layout
         self._homes = homes
         self._urls = urls
@@ -90,6 +97,9 @@ class Jobs:
                 raise Refused(f"The instance of workspace {workspace_id} is using its home.")
             if is_busy(self._layout, workspace_id):
                 raise Refused(f"Another storage job is using the home of workspace {workspace_id}.")
+            if verb == "restore":  # an archive frees more than it takes
+                self._machine.reserve.check()
+            self._processes.end(home)
             urls = self._urls(key)
             archives = _folder_of(urls.archive_url)
             if archives is not None:
@@ -137,12 +147,11 @@ class Jobs:
         binds = [Bind(home.path, HOME, writable=True), Bind(record.folder / "out", _OUT, writable=True)]
         if archives is not None and archives.is_dir():
             binds.append(Bind(archives, str(archives), writable=record.content["verb"] == "archive"))
-        code = code_binds()
+        code = self._machine.job_code
         environment = {"HOME": HOME, "LANG": "C.UTF-8", "PATH": os.defpath}
-        places = [_CODE, *(bind.target for bind in code if bind.target != f"{_CODE}/storage_job")]
         view = View(
-            binds=[*binds, *self._machine.base_binds(), *code],
-            environment={**environment, "PYTHONPATH": ":".join(dict.fromkeys(places))},
+            binds=[*binds, *self._machine.base_binds(), *code.binds],
+            environment={**environment, "PYTHONPATH": ":".join(code.places)},
             command=[str(self._machine.python), "-B", "-P", "-m", "storage_job"],
             host_network=archives is None,
             etc=self._machine.etc_files(network=archives is None),
@@ -152,8 +161,8 @@ class Jobs:
             mark=record.mark,
             view=view,
             user=home.user,
-            plain=[str(self._machine.python), "-B", "-P", "-m", "codehub.storage_job"],
-            plain_environment={**environment, "PYTHONPATH": ":".join(_import_path(code))},
+            plain=[str(self._machine.python), "-B", "-P", "-m", code.plain_module],
+            plain_environment={**environment, "PYTHONPATH": ":".join(code.plain_places)},
             plain_folder=Path("/"),
             input=json.dumps(request),
             cgroup=job_name(record.op_id),
@@ -213,18 +222,24 @@ def _seen(record: Record) -> JobSeen:
         state = JobState.RUNNING  # it has said its last word, and is about to end
     failed = state is JobState.FAILED
     marker = result.get("restore_marker") if state is JobState.SUCCEEDED else None
-    died = tail(record.folder / "log", 3).strip() if failed and "message" not in result else ""
+    died = _end_of(record) if failed and "message" not in result else ""
     return JobSeen(
         op_id=record.op_id,
         state=state,
         volume_uid=str(record.content["uid"]),
         restore_marker=ArchiveKey(marker) if isinstance(marker, str) else None,
         error=_REASONS.get(str(result.get("reason")), ErrorReason.ACTION_FAILED),
-        message=str(result.get("message") or died or ("The job was killed." if failed else "")),
+        message=str(result.get("message") or died),
         progress_at=_time_of(path),
         bytes_done=_count(result.get("bytes_done")),
         files_done=_count(result.get("files_done")),
     )
+
+
+def _end_of(record: Record) -> str:
+    """Of a job that ended without a report."""
+    words = last_words(record.folder / "log", 3)
+    return f"The job ended. {log_ends(words)}" if words.strip() else "The job was killed."
 
 
 def _time_of(path: Path) -> datetime | None:
@@ -236,29 +251,6 @@ def _time_of(path: Path) -> datetime | None:
 
 def _count(said: object) -> int:
     return said if isinstance(said, int) else 0
-
-
-def code_binds() -> list[Bind]:
-    """The job's own code and the two libraries it needs, from wherever they are installed; nothing else of ours."""
-    job = importlib.util.find_spec("codehub.storage_job")
-    if job is None or job.origin is None:
-        raise ActionFailed("The storage job is not installed.")
-    binds = [Bind(Path(job.origin).parent, f"{_CODE}/storage_job")]
-    for name in _NEEDED:
-        found = importlib.util.find_spec(name)
-        if found is None or found.origin is None:
-            raise ActionFailed(f"The Python package {name} is not installed.")
-        folder = Path(found.origin).parent.parent
-        bind = Bind(folder, str(folder))
-        if bind not in binds and not folder.is_relative_to("/usr"):
-            binds.append(bind)
-    return binds
-
-
-def _import_path(code: Sequence[Bind]) -> list[str]:
-    """Where Python finds the same without a sandbox: the job under its full name, the libraries where they are."""
-    job, *libraries = code
-    return list(dict.fromkeys([str(job.source.parent.parent), *(str(bind.source) for bind in libraries)]))
 
 
 def _folder_of(url: str) -> Path | None:

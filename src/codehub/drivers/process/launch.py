@@ -1,15 +1,14 @@
 """Starts programs that outlive whoever asked. A script of its own; imports the standard library only.
 
 Whoever asks (launcher.py) holds the other end of standard input, and sends two descriptors each time: where the plans
-of one or more programs are read from, as JSON (a command line and an environment can be read by others; this cannot),
-and where to say what became of them. A fork does the rest: it forks for each program but the last, which it becomes.
+of one or more programs are read from, as JSON (a command line can be read by others; this cannot), and where to say
+what became of them. A fork does the rest: it forks for each program but the last, which it becomes.
 Each has a session of its own, writes down who it is before it becomes the program, and takes nothing along but standard
 input, output, and from descriptor 3 on what the plan names. A plan may say that it dozes: then what was forked off only
 waits, with the program's rights and descriptors, and starts the program when there is work for it (`tend`).
 
-What stands between a fork and its program is paid for at every start, in memory that is copied as soon as it is
-touched: so it is done with plain calls of the system, and what is the same for all (the boot, which signals there are)
-is found out once.
+What stands between a fork and its program is paid for at every start, in memory that is copied once it is touched: so
+it is done with plain calls of the system, and what is the same for all (the boot, signals) is found out once.
 
 As root it first makes a private view of the machine, since what a program needs may lie where the workspace's user
 could never reach it, such as below root's home. A sandbox finds those few folders under /tmp (`stage`); without one
@@ -17,6 +16,8 @@ they are found in their own places, and nothing else of a folder that is closed 
 """
 
 import ctypes
+import errno
+import fcntl
 import functools
 import gc
 import json
@@ -28,20 +29,21 @@ import socket
 import stat
 from typing import Any, NoReturn
 
-CLONE_NEWNS = 0x00020000
+CLONE_NEWNS, MNT_DETACH = 0x00020000, 2
 MS_BIND, MS_REC, MS_SLAVE, MS_NOSUID, MS_NODEV = 0x1000, 0x4000, 0x80000, 0x2, 0x4
-MNT_DETACH = 2
-PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
+PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 22, 36, 38
+SECCOMP_MODE_FILTER, INSTRUCTION_BYTES = 2, 8
+KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}  # the number of the system call
+KEYCTL_JOIN_SESSION_KEYRING, OOM_SCORE, MAX_OOM_SCORE = 1, 500, 1000
 STAGE = "/tmp"  # noqa: S108 - covered by a file system of our own, which nobody else sees
-BACKLOG = 128
+BACKLOG, LISTENER = 128, 3
 FREE_FROM = 100  # we are handed few descriptors, and open few
 DONE = b"done"
-LISTENER = 3
-LEASH_MILLISECONDS = 60_000
-PAUSE_MILLISECONDS = 1_000
+LOG_BYTES, LOG_KEPT_BYTES, CHUNK_BYTES = 2 << 20, 1 << 20, 1 << 16
+LEASH_MILLISECONDS, PAUSE_MILLISECONDS = 60_000, 1_000
 PLAN = frozenset(
     ("cgroups", "command", "dialler", "doze", "environment", "folder", "info", "input", "limits", "listen", "log",
-     "mark", "open", "record", "sandboxed", "stage", "user", "wait")
+     "mark", "open", "record", "sandboxed", "seccomp", "stage", "user", "wait")
 )  # fmt: skip
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -175,12 +177,40 @@ def listening(path: str, dialler: int | None) -> int:
     return listener.detach()
 
 
-def written(text: str | None) -> int:
-    """A descriptor from which the text can be read, kept in memory only."""
-    if text is None:
+def leave_keyring(*, required: bool) -> None:
+    """A session keyring of its own, without a name and empty: ours may hold a person's Kerberos or disk keys.
+
+    No keyrings in the kernel, or none for all of a container: then there are none to share. A user who has as many as
+    allowed gets no more: then the launcher's, which is as empty, is out of reach by the filter.
+    """
+    number = KEYCTL.get(os.uname().machine)
+    if number is None or _libc.syscall(number, KEYCTL_JOIN_SESSION_KEYRING, None) >= 0:
+        return
+    if ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM) and required:
+        raise Failed(f"session keyring: {os.strerror(ctypes.get_errno())}")
+
+
+def filter_calls(program: bytes) -> None:
+    code = ctypes.create_string_buffer(program, len(program))
+    given = (ctypes.c_uint64 * 2)(len(program) // INSTRUCTION_BYTES, ctypes.addressof(code))
+    check(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, given, 0, 0), "seccomp")
+
+
+def be_killed_first() -> None:
+    """When memory runs out it goes before CodeHub and its servers. With CAP_SYS_RESOURCE this cannot be undone."""
+    path = "/proc/self/oom_score_adj"
+    try:  # noqa: SIM105 - contextlib is dear here
+        write(path, str(max(OOM_SCORE, min(int(read(path)) + 1, MAX_OOM_SCORE))))
+    except OSError:  # a system that keeps that to itself
+        pass
+
+
+def written(content: bytes | None) -> int:
+    """A descriptor from which that can be read, kept in memory only."""
+    if content is None:
         return os.open("/dev/null", os.O_RDONLY)
     descriptor = os.memfd_create("input")
-    os.write(descriptor, text.encode())
+    os.write(descriptor, content)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
@@ -225,7 +255,7 @@ def knocked(leash: int) -> bool:
     return all(number != leash for number, _ in waiting.poll())
 
 
-def tend(command: list[str], environment: dict[str, str]) -> None:
+def tend(command: list[str], environment: dict[str, str], rewound: int | None) -> None:
     """Start the program when there is work for it, and again should it end before the leash is let go.
 
     What fails now (too many processes, no memory, a machine that is just being upgraded) may work later, so whoever
@@ -237,14 +267,14 @@ def tend(command: list[str], environment: dict[str, str]) -> None:
     # If bubblewrap is killed what it has started goes on, and comes to us: then the program has not ended.
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     while knocked(leash):
-        how = attempt([*command, "--leash", str(leash)], environment, leash)
+        how = attempt([*command, "--leash", str(leash)], environment, leash, rewound)
         if is_ready(leash, PAUSE_MILLISECONDS):
             return
         tell(2, f"The way out has ended ({how}); the next connection makes it again.\n".encode())
         send_away()
 
 
-def attempt(command: list[str], environment: dict[str, str], leash: int) -> str:
+def attempt(command: list[str], environment: dict[str, str], leash: int, rewound: int | None) -> str:
     """Run it to its end; how it ended. It wears our mark from the first moment on, as a fork of ours."""
     try:
         pid = os.fork()
@@ -253,6 +283,8 @@ def attempt(command: list[str], environment: dict[str, str], leash: int) -> str:
     if pid == 0:
         try:
             os.set_inheritable(leash, True)
+            if rewound is not None:
+                os.lseek(rewound, 0, os.SEEK_SET)  # it is read at each start
             os.execve(command[0], command, environment)  # noqa: S606 - no shell is the point
         except OSError as error:
             os.write(2, f"{error}\n".encode())
@@ -284,6 +316,52 @@ def send_away() -> None:
         visitor.close()
 
 
+def piped(plan: dict[str, Any], log: int) -> int:
+    """What to write to instead of `log`: a process of its own keeps it, as the program could truncate and rewrite it.
+
+    It is not the program's child, and holds a lock on the log until the last that was said is in it (records.py).
+    """
+    reading, writing = os.pipe()
+    fcntl.flock(log, fcntl.LOCK_SH)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.fork() == 0:
+                keep_log(plan, reading, log)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(reading)
+    return writing
+
+
+def keep_log(plan: dict[str, Any], reading: int, log: int) -> None:
+    """Return when nobody can say anything any more. What a full disk does not take is lost."""
+    os.setsid()
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))  # it ends with the program
+    os.dup2(reading, 0), os.dup2(log, 1)
+    os.closerange(2, FREE_FROM)
+    os.chdir("/")
+    drop_rights(plan, filtered=True)
+    while chunk := os.read(0, CHUNK_BYTES):
+        tell(1, chunk)
+        if (size := os.fstat(1).st_size) > LOG_BYTES:
+            kept = os.pread(1, LOG_KEPT_BYTES, size - LOG_KEPT_BYTES)
+            os.ftruncate(1, 0)
+            tell(1, kept)
+
+
+def drop_rights(plan: dict[str, Any], *, filtered: bool) -> None:
+    if plan["user"] is not None:
+        os.setgroups([])
+        os.setgid(plan["user"])
+        os.setuid(plan["user"])
+    leave_keyring(required=plan["seccomp"] is None)
+    check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no-new-privileges")
+    if filtered and plan["seccomp"] is not None:
+        filter_calls(bytes.fromhex(plan["seccomp"]))
+
+
 def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
     """Everything between the fork and the program; what goes wrong is written to `report`."""
     try:
@@ -293,6 +371,9 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
             write_record(plan["record"])
         for procs in plan["cgroups"]:
             write(procs, str(os.getpid()))
+        be_killed_first()
+        if not plan["doze"]:  # what that says is our own
+            wanted[1:3] = [piped(plan, wanted[1])] * 2
         if plan["stage"] and os.geteuid() == 0:
             (stage if plan["sandboxed"] else reveal)(plan["stage"])
         report = arrange(wanted, report)
@@ -301,11 +382,7 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
             most = resource.getrlimit(number)[1]
             allowed = value if most == resource.RLIM_INFINITY else min(value, most)
             resource.setrlimit(number, (allowed, allowed))
-        if plan["user"] is not None:
-            os.setgroups([])
-            os.setgid(plan["user"])
-            os.setuid(plan["user"])
-        check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no-new-privileges")
+        drop_rights(plan, filtered=not plan["sandboxed"])  # bubblewrap itself needs what the filter refuses
         os.chdir(plan["folder"])
         os.umask(0o022 if plan["sandboxed"] else 0o077)
         command = plan["command"]
@@ -316,7 +393,7 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if plan["doze"]:
             os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
-            tend(command, plan["environment"])
+            tend(command, plan["environment"], len(wanted) - 1 if plan["seccomp"] is not None else None)
             os._exit(0)
         os.execve(command[0], command, plan["environment"])  # noqa: S606 - no shell is the point
     except Exception as error:  # noqa: BLE001 - whatever it is, this process must not go on as the one it was forked from
@@ -348,12 +425,14 @@ def understood(content: object) -> list[dict[str, Any]]:
 def opened(plan: dict[str, Any]) -> list[int]:
     """The descriptors of its program, in their order."""
     os.umask(0o077)
-    output = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    wanted = [written(plan["input"]), output, output]
+    output = os.open(plan["log"], os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    wanted = [written(plan["input"].encode() if plan["input"] is not None else None), output, output]
     wanted += [listening(path, plan["dialler"]) for path in plan["listen"]]
     wanted += [os.open(path, os.O_RDONLY) for path in plan["open"]]
     if plan["info"] is not None:  # after all the others: bubblewrap is told its number
         wanted.append(os.open(plan["info"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    if plan["seccomp"] is not None and plan["sandboxed"]:  # and after that; `tend` rewinds the last one
+        wanted.append(written(bytes.fromhex(plan["seccomp"])))
     return wanted
 
 
@@ -400,6 +479,7 @@ def main() -> None:
     line = socket.socket(fileno=0)
     gc.disable()  # a collection in a fork would touch, and so copy, all the memory that it shares with us
     boot(), changed_signals()  # known to all forks
+    leave_keyring(required=False)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that have answered
     while True:
         _, descriptors, _, _ = socket.recv_fds(line, 1, 2)

@@ -4,9 +4,11 @@
     instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
     jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
     sockets/TOKEN/                      what one instance listens on (ide, ports, out); no token is used twice
-    scripts/DIGEST/                     what we run inside sandboxes, compiled (scripts.py, old_scripts.py)
+    scripts/DIGEST/                     what we run as workspaces' users (scripts.py, job_code.py, old_scripts.py)
     trash/                              renamed here first, removed after (trash.py); what is here counts for nothing
+    lost/UID                            of a home: its subreaper was killed (lost_subreapers.py)
     locks/                              held for the moment of a change, so that two processes never do the same
+    cgroup                              what its control groups are named after, once it was moved (detaching.py)
 
 A folder that is missing or that is not ours (a disk that is not mounted) is an outage, never an empty listing.
 """
@@ -32,6 +34,8 @@ from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.workspace import OpId, WorkspaceId
 
 _SIGN = "codehub-workspaces"
+HOMES_SIGN = "codehub-homes"  # in homes/, which may be a disk of its own
+_SIGNED = "homes-signed"  # beside it, where it still is when that disk is not
 _STRIPES = 1024  # so that sixteen starts at once rarely wait for one another
 _LOCK_SECONDS = 20.0
 _POLL_SECONDS = 0.01
@@ -55,6 +59,7 @@ class Layout:
         self.scripts = root / "scripts"
         self.trash = root / "trash"
         self.locks = root / "locks"
+        self.cgroup_file = root / "cgroup"
 
     def prepare(self) -> None:
         """Make what is missing of a new folder; a folder in use is left as it is."""
@@ -69,14 +74,41 @@ class Layout:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o711)
-            for folder in (self.homes, self.instances, self.jobs, self.sockets, self.scripts, self.trash, self.locks):
+            self._make_homes()
+            for folder in (self.instances, self.jobs, self.sockets, self.trash, self.locks):
                 folder.mkdir(exist_ok=True)
-                folder.chmod(0o711 if folder == self.homes else 0o700)
+                folder.chmod(0o700)
+            self.scripts.mkdir(exist_ok=True)
+            self.scripts.chmod(0o711)  # read by workspaces' users, where there is no sandbox
             sign = self.root / _SIGN
             if not sign.exists():
                 write_durably(sign, secrets.token_hex(_TOKEN_BYTES))
         except OSError as error:
             raise StartError(f"The folder {self.root} cannot be used: {error.strerror}.") from error
+
+    def _make_homes(self) -> None:
+        """Once: a disk that is not mounted today must not be mistaken for an empty one."""
+        if (self.root / _SIGNED).exists():
+            return
+        self.homes.mkdir(exist_ok=True)
+        self.homes.chmod(0o711)
+        is_upgrade = (self.root / _SIGN).exists()
+        if is_upgrade and not any(self.homes.iterdir()):
+            return  # which of the two it is, a later start knows
+        write_durably(self.homes / HOMES_SIGN, "")
+        write_durably(self.root / _SIGNED, "")
+
+    def check_homes(self) -> None:
+        """Raises Unreachable where the folder of the homes is not the one that was made."""
+        self.installation()
+        try:
+            is_there = (self.homes / HOMES_SIGN).exists() or not (self.root / _SIGNED).exists()
+        except OSError as error:
+            raise Unreachable(f"The workspaces' folder {self.homes} cannot be read: {error.strerror}.") from error
+        if not is_there:
+            raise Unreachable(
+                f"The homes of workspaces were in {self.homes}, and are not there.", "Is its disk mounted?"
+            )
 
     def installation(self) -> str:
         """Names this folder apart from every other one on the machine."""
@@ -84,6 +116,12 @@ class Layout:
             return (self.root / _SIGN).read_text().strip()
         except OSError as error:
             raise Unreachable(f"The workspaces' folder {self.root} cannot be read: {error.strerror}.") from error
+
+    def cgroup(self) -> str:
+        """What its control groups are named after."""
+        with suppress(FileNotFoundError):
+            return self.cgroup_file.read_text().strip()
+        return self.installation()
 
     def list(self, folder: Path) -> list[str]:
         """The names in one of our folders."""

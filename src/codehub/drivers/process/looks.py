@@ -15,7 +15,6 @@ from codehub.drivers.process import identity
 from codehub.drivers.process.identity import Proc
 
 MARK = "CODEHUB_MARK"
-_PREFIX = f"{MARK}=".encode()
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,21 @@ def look_now() -> Look:
 
 def marks_of(pid: int) -> frozenset[str]:
     """All that it has: a program may have added a further one to its environment."""
+    return values_of(pid, MARK)
+
+
+def values_of(pid: int, name: str) -> frozenset[str]:
+    """What the environment it was started with says of a name; nothing, if that cannot be read."""
+    prefix = f"{name}=".encode()
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - a Path would cost more again
             content = file.readall()
     except OSError:
         return frozenset()
-    if _PREFIX not in content:
+    if prefix not in content:
         return frozenset()
-    words = (word for word in content.split(b"\0") if word.startswith(_PREFIX))
-    return frozenset(os.fsdecode(word.removeprefix(_PREFIX)) for word in words)
+    words = (word for word in content.split(b"\0") if word.startswith(prefix))
+    return frozenset(os.fsdecode(word.removeprefix(prefix)) for word in words)
 
 
 looks = Looks(look_now)  # of the one /proc that there is

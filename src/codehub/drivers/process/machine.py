@@ -8,18 +8,22 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from codehub.drivers.base import Resources
-from codehub.drivers.process import inside, launch
+from codehub.drivers.process import inside, launch, subreaper
 from codehub.drivers.process.cgroups import Cgroups
+from codehub.drivers.process.disk import Reserve
+from codehub.drivers.process.job_code import JobCode
 from codehub.drivers.process.launcher import Launcher
-from codehub.drivers.process.layout import Layout, new_token, remove_tree, write_durably
+from codehub.drivers.process.layout import Layout, new_token, write_durably
 from codehub.drivers.process.looks import MARK
-from codehub.drivers.process.sandbox import ETC_FILES, Bind, View, arguments, sources_of
-from codehub.drivers.process.scripts import Scripts
+from codehub.drivers.process.records import last_words
+from codehub.drivers.process.sandbox import ETC_FILES, HOME, Bind, View, arguments, sources_of
+from codehub.drivers.process.scripts import Scripts, is_closed
+from codehub.drivers.process.seccomp import filter_for
 from codehub.drivers.process.trash import Trash
 from codehub.errors import ActionFailed, StartError
 
@@ -43,11 +47,16 @@ class Options:
 
     root: Path
     sandbox: Literal["auto", "required", "off"] = "auto"
+    seccomp: Literal["auto", "off"] = "auto"
     network: Literal["internet", "none", "host"] = "internet"  # what workspaces reach; see network.py
     allow: Sequence[str] = ()  # private networks that they may reach all the same, as CIDR
     deny: Sequence[str] = ()  # further networks that they may not
+    hosts: Sequence[str] = ()  # HOST:PORT that they may reach wherever it is: the package index
+    environment: Mapping[str, str] = field(default_factory=dict)  # of every workspace; no secrets
     users: range = range(1_900_000_000, 1_900_065_536)  # as root: user ids set aside for workspaces, one each
     start_seconds: float = 60.0
+    stop_grace: float = 0.0  # seconds between SIGTERM and SIGKILL
+    reserve: int | None = None  # bytes of its disk that are kept free; None: the usual share (model/disk.py)
     bwrap: str | None = None  # None: found on PATH
     cgroup: Path | None = None  # None: the top of the mounted cgroup v2 tree, if we are root
 
@@ -83,25 +92,35 @@ class Machine:
         self.users = options.users if self.is_root else None
         self.etc = {name: layout.root / "etc" / name for name in ETC_FILES}
         self._scripts: Scripts | None = None
+        self.job_code = JobCode(layout, for_others=False)
         self.bwrap: str | None = None
         self.no_sandbox = "it is switched off"
+        self.seccomp: bytes | None = None  # the filter on system calls
+        self.no_seccomp = "it is switched off"
         self.cgroups: Cgroups | None = None
         self.prlimit = shutil.which("prlimit")
         self.trash = Trash(layout)
         self._launcher = Launcher()
+        self.reserve = Reserve(layout, options.reserve)
 
     def find_out(self) -> None:
         """Try what is wanted; raises StartError if a sandbox is required and cannot be had."""
         self._write_etc()
-        self.cgroups = Cgroups.find(self.layout.installation(), self.options.cgroup)
+        self.cgroups = Cgroups.find(self.layout.cgroup(), self.options.cgroup)
+        if self.options.seccomp == "auto":
+            self.seccomp = filter_for(os.uname().machine)
+            self.no_seccomp = f"there is none for {os.uname().machine}"
         if self.options.sandbox != "off":
             self._find_sandbox()
+        if self.bwrap is None:
+            self._try_without_sandbox()
         if self.options.sandbox == "required" and self.bwrap is None:
             raise StartError(f"Workspaces cannot be sandboxed: {self.no_sandbox}.", "Install bubblewrap.")
         if self.options.sandbox == "auto":
             self._check_not_weaker()
-        if self.bwrap is not None:
+        if self.bwrap is not None or (self.is_root and is_closed(SCRIPTS)):
             self._scripts = Scripts(SCRIPTS, self.layout)
+        self.job_code = JobCode(self.layout, for_others=self.is_root)
 
     def _check_not_weaker(self) -> None:
         """Once there was a sandbox, going without is a person's decision, not an accident's."""
@@ -128,6 +147,11 @@ class Machine:
         """What we run inside sandboxes."""
         return self._scripts.path if self._scripts is not None else SCRIPTS
 
+    @property
+    def copies(self) -> list[Path]:
+        """What is needed of layout.scripts."""
+        return [path for path in (self.scripts, self.job_code.copy) if path is not None]
+
     def runnable(self, script: str) -> str:
         """What of them to run as a main program."""
         return self._scripts.runnable(script) if self._scripts is not None else script
@@ -136,6 +160,21 @@ class Machine:
     def python(self) -> Path:
         """Ours, by the name under which a workspace's user finds it (base_binds)."""
         return _resolved(sys.executable)
+
+    def is_own(self, user: int) -> bool:
+        """Whether it is one set aside for workspaces: a home from before we were root is its person's."""
+        return self.users is not None and user in self.users
+
+    @property
+    def needs_subreaper(self) -> bool:
+        """Whether neither a pid namespace nor a user id of its own tells what a workspace has started."""
+        return self.bwrap is None and not self.is_root
+
+    def subreaper(self, folder: Path) -> list[str]:
+        """Goes before the command of a workspace; `folder` is its record."""
+        if not self.needs_subreaper:
+            return []
+        return [str(self.python), "-I", "-S", "-B", subreaper.__file__, str(folder)]
 
     def isolation(self) -> list[str]:
         """What keeps workspaces apart, and what does not."""
@@ -151,7 +190,17 @@ class Machine:
             lines.append("Each workspace runs under a user id of its own.")
         elif self.bwrap is None:
             lines.append("WARNING: they run as your own user: any of them can read and change all your files.")
-        return [*lines, self._limits(), "The disk space of a home is not limited."]
+        return [
+            *lines,
+            self._calls(),
+            self._limits(),
+            "The disk space of a home is not limited; a reserve of the disk is kept free.",
+        ]
+
+    def _calls(self) -> str:
+        if self.seccomp is not None:
+            return "System calls that a container does not get by default are refused (seccomp)."
+        return f"WARNING: system calls of workspaces are not filtered, because {self.no_seccomp}."
 
     def _limits(self) -> str:
         by_group = self.cgroups.controllers if self.cgroups else frozenset()
@@ -162,31 +211,45 @@ class Machine:
         return f"WARNING: processors and total memory are not all limited ({found}); limited is {rest}."
 
     def _find_sandbox(self) -> None:
-        bwrap = self.options.bwrap or shutil.which("bwrap")
-        if bwrap is None:
+        self.bwrap = self.options.bwrap or shutil.which("bwrap")
+        if self.bwrap is None:
             self.no_sandbox = "bubblewrap (bwrap) is not installed"
             return
-        self.bwrap = bwrap
+        problem = self._problem()
+        if problem is None:
+            return
+        seccomp, self.seccomp = self.seccomp, None
+        if seccomp is not None and self._problem() is None:
+            self.no_seccomp = f"it was tried and failed ({problem})"
+        else:
+            self.bwrap, self.seccomp = None, seccomp
+            self.no_sandbox = f"it was tried and failed ({problem})"
+
+    def _try_without_sandbox(self) -> None:
+        if self.seccomp is not None and (problem := self._problem()) is not None:
+            self.seccomp, self.no_seccomp = None, f"it was tried and failed ({problem})"
+
+    def _problem(self) -> str | None:
+        """Why a program cannot be started in the way that we mean to; None if it can."""
         home = self.layout.draft(Path("probe"))
         record = self.layout.draft(Path("probe"))
         try:
             user = self.users[0] if self.users else os.geteuid()
             os.chown(home, user, user if self.users else -1)
-            view = View([Bind(home, "/home/coder", writable=True)], {}, ["/usr/bin/touch", "/home/coder/it-works"])
+            touch = shutil.which("touch") or "/usr/bin/touch"
+            view = View([Bind(home, HOME, writable=True)], {}, ["/usr/bin/touch", f"{HOME}/it-works"])
             self.launch(
                 Launch(
-                    folder=record, mark=new_token(), view=view, user=user, plain=[], plain_environment={},
-                    plain_folder=home, wait=True,
+                    folder=record, mark=new_token(), view=view, user=user, plain=[touch, "/dev/null"],
+                    plain_environment={}, plain_folder=Path("/"), wait=True,
                 )
             )  # fmt: skip
         except ActionFailed as error:
-            log = record / "log"
-            words = log.read_text(errors="replace").strip() if log.exists() else ""
-            self.bwrap = None
-            self.no_sandbox = f"it was tried and failed ({words or error.message})"
+            return last_words(record / "log", 3).strip() or error.message
         finally:
-            remove_tree(home)
-            remove_tree(record)
+            shutil.rmtree(home, ignore_errors=True)
+            shutil.rmtree(record, ignore_errors=True)
+        return None
 
     def etc_files(self, *, network: bool) -> dict[str, Path]:
         """Our versions of files in /etc; with a network, how this machine looks up names."""
@@ -216,17 +279,20 @@ class Machine:
         """What runs goes on running."""
         self.trash.close()
         self._launcher.close()
+        self.job_code.close()
         if self._scripts is not None:
             self._scripts.close()
 
     def _plan(self, what: Launch, procs: Path | None) -> dict[str, object]:
-        info = _FIRST_FREE + len(what.listen) + len(what.open) if self.bwrap and not what.doze else None
+        inherited = _FIRST_FREE + len(what.listen) + len(what.open)
+        info = inherited if self.bwrap and not what.doze else None
+        seccomp = inherited + (info is not None) if self.seccomp is not None else None
         # Without a sandbox it sees this machine's own /etc.
         sources = sources_of(what.view if self.bwrap else replace(what.view, etc={}))
         found = {source: f"{launch.STAGE}/{number}" for number, source in enumerate(sources)}
         if self.bwrap is not None:
             view = self._limited(what.view, what.resources)
-            command = arguments(self.bwrap, view, found if self.is_root else {}, info)
+            command = arguments(self.bwrap, view, found if self.is_root else {}, info, seccomp)
         else:
             command = list(what.plain)
         environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"} if self.bwrap else dict(what.plain_environment)
@@ -245,6 +311,7 @@ class Machine:
             "stage": [str(source) for source in sources] if self.is_root else [],
             "limits": {"CORE": 0, "NOFILE": _OPEN_FILES},
             "user": what.user if self.is_root else None,
+            "seccomp": self.seccomp.hex() if self.seccomp is not None else None,
             "sandboxed": self.bwrap is not None,
             "folder": "/" if self.bwrap else str(what.plain_folder),
             "command": command,

@@ -13,12 +13,14 @@ and with `host` that socket would lead to every server that trusts 127.0.0.1.
 
 Why not a user-mode network (slirp4netns, pasta)? Those connect from the machine's own network: its servers, its
 neighbours and the metadata address would all be reached. What a proxy costs: only programs that know HTTP proxies get
-out (pip, npm, git over https, curl, apt do; ping and git over ssh do not).
+out (pip, npm, git over https, curl do; ping does not). For ssh there is a ProxyCommand in /etc/ssh/ssh_config.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from codehub.drivers.process.layout import write_durably
 from codehub.drivers.process.machine import INSIDE, SCRIPTS, Launch, Machine, Options
 from codehub.drivers.process.records import Record
 from codehub.drivers.process.sandbox import Bind, View
@@ -82,9 +84,21 @@ def environment() -> Mapping[str, str]:
     proxy = f"http://127.0.0.1:{PORT}"
     names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
     both = {spelt: proxy for name in names for spelt in (name, name.lower())}
-    return {**both, "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1"}
+    told = {"PROMPT_COMMAND": f". {INSIDE}/refusals.sh"}  # bash says why something was refused
+    return {**both, **told, "NO_PROXY": "localhost,127.0.0.1", "no_proxy": "localhost,127.0.0.1"}
+
+
+def ssh_config(machine: Machine) -> Path:
+    """Kept beside our other files for /etc; written again when what it names has changed."""
+    words = " ".join(script(machine, "connect.py"))
+    text = f"Host * !localhost !127.0.0.1\n    ProxyCommand {words} {PORT} %h %p\n"
+    path = machine.layout.root / "etc" / f"ssh_config-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    if not path.exists():
+        write_durably(path, text, 0o644)
+    return path
 
 
 def _words(options: Options) -> list[str]:
     allowed = [word for network in options.allow for word in ("--allow", network)]
-    return [*allowed, *(word for network in options.deny for word in ("--deny", network))]
+    opened = [word for host in options.hosts for word in ("--open", host)]
+    return [*allowed, *(word for network in options.deny for word in ("--deny", network)), *opened]

@@ -23,10 +23,11 @@ _HAS_ENDED = {errno.ENOENT, errno.ESRCH, errno.EINVAL}
 _ROOT = 3  # the field of a mount that says what of its file system it shows
 
 
-def remove_old_scripts(layout: Layout, ours: Path, kept_seconds: float = KEPT_SECONDS) -> None:
-    """Raises Unreachable or OSError, having removed what it could."""
+def remove_old_scripts(layout: Layout, *copies: Path, kept_seconds: float = KEPT_SECONDS) -> None:
+    """All but ours. Raises Unreachable or OSError, having removed what it could."""
+    ours = {copy.name for copy in copies}
     found = layout.list(layout.scripts)
-    others = [name for name in found if is_token(name) and name != ours.name]
+    others = [name for name in found if is_token(name) and name not in ours]
     shown = _shown(layout) if others else set()
     for name in others:
         place, since = layout.scripts / name, layout.scripts / f"{name}{_SINCE}"
@@ -36,7 +37,7 @@ def remove_old_scripts(layout: Layout, ours: Path, kept_seconds: float = KEPT_SE
             since.touch()
         elif time.time() - since.stat().st_mtime > kept_seconds:
             _remove_unless_held(layout, place)
-    left = {name for name in layout.list(layout.scripts) if is_token(name)} - {ours.name}
+    left = {name for name in layout.list(layout.scripts) if is_token(name)} - ours
     for name in found:
         if name.endswith(_SINCE) and name.removesuffix(_SINCE) not in left:
             (layout.scripts / name).unlink(missing_ok=True)

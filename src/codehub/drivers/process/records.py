@@ -4,20 +4,24 @@ A record appears by one rename before its process is started, so nothing runs th
 adds who it is (launch.py), and bubblewrap the pid of the first process in the sandbox.
 """
 
+import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from codehub.drivers.process.identity import Identity
-from codehub.drivers.process.layout import read_json
+from codehub.drivers.process.layout import file_lock, read_json
 from codehub.drivers.process.tree import Tree
+from codehub.errors import Unreachable
 from codehub.model.workspace import Incarnation, OpId, VolumeRef
 
 LOG_BYTES = 4 << 20
 _KEPT_BYTES = 1 << 20
 _TAIL_BYTES = 256 << 10
+_LAST_WORDS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Record:
             first=sandbox["child-pid"] if sandbox else None,
             user=self.content.get("own_user"),
             spared=spared,
+            is_subreaper=self.content.get("is_subreaper", False),
         )
 
 
@@ -73,8 +78,15 @@ def tail(path: Path, lines: int) -> str:
     return "".join(f"{line}\n" for line in kept)
 
 
+def last_words(path: Path, lines: int) -> str:
+    """The same of what has ended, once all that it said is there: who writes it holds a lock (launch.py, `piped`)."""
+    with suppress(Unreachable, FileNotFoundError), file_lock(path, fcntl.LOCK_EX, _LAST_WORDS_SECONDS):
+        return tail(path, lines)
+    return tail(path, lines)
+
+
 def trim_log(path: Path) -> None:
-    """Cut it to its end when it is too long. It is written in append mode, so writing goes on behind the cut."""
+    """Cut it to its end when it is too long. Only what a version before this one started writes there by itself."""
     try:
         if path.stat().st_size <= LOG_BYTES:
             return

@@ -35,6 +35,8 @@ class Installer:
     stop: threading.Event
     needs_bytes: int
     environment: Mapping[str, str] = field(default_factory=dict)
+    lock: int | None = None
+    """A descriptor that whatever it starts keeps open: what outlives a kill of ours still holds the lock."""
 
     def run(self, command: Sequence[str], shown: Callable[[str], str | None], more: Mapping[str, str]) -> None:
         """Raises StartError if it fails or is stopped. `shown` says what of a line is worth telling, if anything."""
@@ -43,6 +45,7 @@ class Installer:
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 env={**os.environ, **self.environment, **more}, umask=0o022, start_new_session=True,
+                pass_fds=() if self.lock is None else (self.lock,),
             )  # fmt: skip
         except OSError as error:
             raise StartError(f"{command[0]} cannot be run: {error.strerror}.") from error

@@ -46,6 +46,7 @@ _ETC = (
     "/etc/ssl/openssl.cnf",
     "/etc/terminfo",
 )
+_ETC_JAVA = "java-*-openjdk"  # Debian's: without its `java.security` no program in Java starts
 ETC_FILES: Mapping[str, str] = {
     "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\ncoder:x:{USER_ID}:{USER_ID}:coder:{HOME}:/bin/bash\n",
     "group": f"root:x:0:\ncoder:x:{USER_ID}:\n",
@@ -76,18 +77,26 @@ class View:
     etc: Mapping[str, Path] = field(default_factory=dict)  # our own versions of files in /etc
 
 
-def arguments(bwrap: str, view: View, sources: Mapping[Path, str], info: int | None) -> list[str]:
-    """The command line. `sources` says where a bind's source is to be found, `info` which descriptor gets its pid."""
+def arguments(
+    bwrap: str, view: View, sources: Mapping[Path, str], info: int | None, seccomp: int | None = None
+) -> list[str]:
+    """The command line. `sources` says where a bind's source is to be found.
+
+    `info` is the descriptor that gets its pid, `seccomp` the one that has the filter on system calls: that is put in
+    force when the sandbox is made, for its first process too.
+    """
     words = [bwrap, "--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID), "--disable-userns"]
     words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "workspace"]
     words += [] if view.host_network else ["--unshare-net"]
     words += ["--cap-drop", "ALL", "--new-session", "--clearenv"]
     words += ["--info-fd", str(info)] if info is not None else []
+    words += ["--seccomp", str(seccomp)] if seccomp is not None else []
     words += system_words()
     for name, path in view.etc.items():
         words += ["--ro-bind-try", sources.get(path, str(path)), f"/etc/{name}"]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - inside the sandbox
+    words += ["--remount-ro", "/dev"]  # it is memory too, without a size: only what is mounted in it can be written
     words += ["--perms", "1777", "--size", str(view.tmp_bytes), "--tmpfs", "/tmp"]  # noqa: S108 - inside the sandbox
     for bind in view.binds:
         how = "--bind" if bind.writable else "--ro-bind"
@@ -116,8 +125,8 @@ def _system_words(_moment: int) -> list[str]:
         elif path.is_dir():
             words += ["--ro-bind-try", name, name]
     words += ["--perms", "0755", "--dir", "/etc"]
-    for name in _ETC:
-        path = Path(name)
+    for path in [*map(Path, _ETC), *sorted(Path("/etc").glob(_ETC_JAVA))]:
+        name = str(path)
         if path.is_symlink():
             words += ["--symlink", str(path.readlink()), name]
         elif path.exists():

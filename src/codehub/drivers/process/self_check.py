@@ -19,7 +19,7 @@ from codehub.drivers.process.homes import Homes
 from codehub.drivers.process.layout import Layout, new_token, remove_tree
 from codehub.drivers.process.machine import Launch, Machine
 from codehub.drivers.process.programs import Program, is_installed, program_of
-from codehub.drivers.process.records import tail
+from codehub.drivers.process.records import last_words
 from codehub.drivers.process.sandbox import HOME, PATH, Bind, View
 from codehub.errors import ActionFailed, DriverError, StartError, Unreachable
 from codehub.model.names import archive_key
@@ -39,7 +39,7 @@ _HINT = "Mend that and start again; `codehub doctor` makes the same check."
 async def self_check(options: Options, allowed: AllowList, ides: Path, store: ArchiveStore) -> None:
     """Return if everything works. `options.root` is made for it, and removed.
 
-    Raises StartError with what does not work, Unreachable if only the store is out: then the rest does.
+    Raises StartError with what does not work, Unreachable if only the store is out or the disk is short of room.
     """
     folder = options.root
     await asyncio.to_thread(remove_tree, folder)
@@ -121,7 +121,7 @@ class _Check:
                 )
             )
         except ActionFailed as error:
-            words = " ".join(tail(record / "log", 3).split())
+            words = " ".join(last_words(record / "log", 3).split())
             raise ActionFailed(words or error.message) from error
         self._check_home()
 

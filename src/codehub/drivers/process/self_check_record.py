@@ -1,7 +1,8 @@
 """Remembers that the self-check passed, so that a start with the same versions and settings need not repeat it.
 
-What it was about is one digest: CodeHub's own code, Python, the sandbox, the kernel, the user, the settings, the IDEs
-and the places of all of them. Whatever changes there has the check made again.
+What it was about is one digest: CodeHub's own code, the libraries of the storage job, Python, the sandbox, the kernel,
+the user and what it may do, the settings, the store with its credentials, the IDEs and the places of all of them.
+Whatever changes there has the check made again.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import codehub
 from codehub.drivers.ide import AllowList
+from codehub.drivers.process.job_code import library_files
 from codehub.drivers.process.layout import file_lock, read_json, write_json
 from codehub.drivers.process.machine import Options
 from codehub.drivers.process.programs import READY
@@ -33,13 +35,16 @@ class SelfCheck:
         self._digest = digest
         self._path = path
         self._problem: str | None = None
+        self._outage: str | None = None
 
     @property
     def is_due(self) -> bool:
         return self._passed().get("digest") != self._digest()
 
     async def ensure(self) -> None:
-        """Make it if it is due. Raises StartError with what does not work, Unreachable while the store is out.
+        """Make it if it is due.
+
+        Raises StartError with what does not work, Unreachable while the store is out or the disk is short of room.
 
         Where it has passed before, people have workspaces: then what fails is a warning, in `sentence`.
         """
@@ -47,6 +52,9 @@ class SelfCheck:
             return
         try:
             await self.make()
+        except Unreachable as error:
+            self._outage = error.message
+            raise
         except StartError as error:
             if "at" not in self._passed():
                 raise
@@ -68,7 +76,7 @@ class SelfCheck:
             return f"WARNING: {self._problem}"
         at = self._passed().get("at")
         if at is None:
-            return "The self-check has not passed yet: it waits for the archive store."
+            return f"The self-check has not passed yet: {self._outage or 'it has not been made.'}"
         return f"The self-check passed ({at}): a program ran as a workspace does; a home was archived and restored."
 
     def _passed(self) -> dict[str, str]:
@@ -79,14 +87,15 @@ class SelfCheck:
 
 
 def digest_of(options: Options, allowed: AllowList, ides: Path, bwrap: str | None, store: str) -> str:
-    """Of everything that the check depends on. `store` names the archive store."""
+    """Of everything that the check depends on. `store` names the archive store, and what opens it."""
     package = Path(codehub.__file__).parent
     content = {
         "version": codehub.__version__,
+        "libraries": [_file(Path(file)) for file in library_files()],
         "code": [_file(path) for part in _PARTS for path in sorted((package / part).rglob("*.py"))],
         "python": [sys.version, sys.base_prefix, sys.executable],
         "sandbox": _file(Path(bwrap)) if bwrap is not None else None,
-        "machine": [platform.release(), os.geteuid(), *_disk(options.root)],
+        "machine": [platform.release(), os.geteuid(), *_rights(), *_disk(options.root)],
         "options": repr(options),
         "store": store,
         "ides": list(_installed(allowed, ides)),
@@ -107,6 +116,12 @@ def _file(path: Path) -> list[object]:
     except OSError:
         return [str(path)]
     return [str(path), found.st_size, found.st_mtime_ns]
+
+
+def _rights() -> list[str]:
+    """Our capabilities, and whether more can be had: a container may be started with others the next time."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return [line for line in lines if line.startswith(("Cap", "NoNewPrivs", "Seccomp:"))]
 
 
 def _disk(path: Path) -> list[int]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from codehub.drivers.process.disk import Reserve
+from codehub.drivers.process.home_processes import HomeProcesses
 from codehub.drivers.process.homes import Homes
 from codehub.drivers.process.instances import is_busy, is_used
 from codehub.drivers.process.layout import Layout
@@ -14,9 +16,13 @@ from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 class Volumes:
     """Implements drivers.base.Volumes."""
 
-    def __init__(self, layout: Layout, homes: Homes, threads: Threads) -> None:
+    def __init__(
+        self, layout: Layout, homes: Homes, reserve: Reserve, processes: HomeProcesses, threads: Threads
+    ) -> None:
         self._layout = layout
         self._homes = homes
+        self._reserve = reserve
+        self._processes = processes
         self._run = threads.run
 
     async def observe(self) -> Mapping[WorkspaceId, VolumeSeen]:
@@ -26,10 +32,21 @@ class Volumes:
         return await self._run(self._homes.look, workspace_id)
 
     async def create(self, workspace_id: WorkspaceId, incarnation: Incarnation) -> None:
-        await self._run(self._homes.create, workspace_id, incarnation)
+        await self._run(self._create, workspace_id, incarnation)
+
+    async def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        await self._run(self._mark_whole, workspace_id, volume)
 
     async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         await self._run(self._delete, workspace_id, volume)
+
+    def _create(self, workspace_id: WorkspaceId, incarnation: Incarnation) -> None:
+        self._reserve.check()
+        self._homes.create(workspace_id, incarnation)
+
+    def _mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+        with self._layout.locked(str(workspace_id)):
+            self._homes.mark_whole(workspace_id, volume)
 
     def _delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         with self._layout.locked(str(workspace_id)):
@@ -39,4 +56,6 @@ class Volumes:
                     raise Refused(f"The home of workspace {workspace_id} is in use by its instance.")
                 if is_busy(self._layout, workspace_id):
                     raise Refused(f"The home of workspace {workspace_id} is in use by a storage job.")
+                self._processes.end(home)
+                self._processes.check_unused(home)
             self._homes.delete(workspace_id, volume)

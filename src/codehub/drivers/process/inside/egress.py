@@ -1,10 +1,13 @@
 """The one way out of a workspace that has no network: an HTTP proxy that refuses everything but the public internet.
 
-    egress.py [--allow NETWORK]… [--deny NETWORK]… --leash NUMBER   serve the unix socket inherited as descriptor 3
+    egress.py [--allow NETWORK]… [--deny NETWORK]… [--open HOST:PORT]… --leash NUMBER
+        serve the unix socket inherited as descriptor 3
 
 It runs outside the workspace's sandbox, in one of its own that has a network and no files. CONNECT (TLS, git, anything
 over TCP) and plain http:// are served. Names are looked up here, and the address that was judged is the one dialled.
 Never reached: this machine under any of its addresses, private and link-local networks, and the clouds' metadata.
+What is refused is told in the status line itself, with the setting that opens it: pip and others print that line, and
+carry.py notes it for the terminal of those that do not (curl, git).
 It ends when the workspace does, which holds one connection (the leash) for as long as it lives. It is started when
 that is not the only connection any more (../launch.py).
 """
@@ -17,6 +20,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
@@ -42,8 +46,8 @@ _NEVER = tuple(
 class Refused(Exception):
     """Answered with a status and one line for people."""
 
-    def __init__(self, status: str, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__("".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in why))
         self.status = status
 
 
@@ -53,6 +57,7 @@ class Policy:
 
     allow: Sequence[Network] = ()
     deny: Sequence[Network] = ()
+    hosts: Sequence[str] = ()  # HOST:PORT, wherever they are: what a setting names, such as the package index
 
     def permits(self, address: Address) -> bool:
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
@@ -75,19 +80,35 @@ async def dial(host: str, port: int, policy: Policy) -> tuple[asyncio.StreamRead
         async with asyncio.timeout(_CONNECT_SECONDS):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError, UnicodeError):
-        raise Refused("502 Bad Gateway", f"the name {host} cannot be looked up") from None
-    permitted = [entry[4] for entry in found if policy.permits(ip_address(str(entry[4][0]).partition("%")[0]))]
+        raise Refused(HTTPStatus.BAD_GATEWAY, f"the name {host} cannot be looked up") from None
+    is_open = f"{host}:{port}" in policy.hosts
+    permitted = [entry[4] for entry in found if is_open or policy.permits(_address_of(entry[4]))]
     if not permitted:
-        raise Refused("403 Forbidden", f"{host} is not on the public internet; a workspace may not reach it")
+        raise Refused(HTTPStatus.FORBIDDEN, _refusal(host, _address_of(found[0][4]), policy))
     for address in permitted:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(str(address[0]), port, limit=_CHUNK_BYTES)
-            if _is_this_machine(writer, policy):
+            if not is_open and _is_this_machine(writer, policy):
                 writer.close()
-                raise Refused("403 Forbidden", f"{host} is this machine; a workspace may not reach it")
+                raise Refused(HTTPStatus.FORBIDDEN, f"{host} is this machine; {_opened_by(_address_of(address))}")
             return reader, writer
-    raise Refused("502 Bad Gateway", f"{host} does not answer on port {port}")
+    raise Refused(HTTPStatus.BAD_GATEWAY, f"{host} does not answer on port {port}")
+
+
+def _address_of(found: tuple[object, ...]) -> Address:
+    return ip_address(str(found[0]).partition("%")[0])
+
+
+def _refusal(host: str, address: Address, policy: Policy) -> str:
+    if _is_in(address, policy.deny):
+        return f"{host} ({address}) is in a network that the administrator closed (PROCESS_DENY)"
+    where = "" if host == str(address) else f" ({address})"
+    return f"{host}{where} is not on the public internet; {_opened_by(address)}"
+
+
+def _opened_by(address: Address) -> str:
+    return f"the administrator can allow it with PROCESS_ALLOW={address}/{address.max_prefixlen}"
 
 
 def _is_this_machine(writer: asyncio.StreamWriter, policy: Policy) -> bool:
@@ -109,15 +130,15 @@ def parse(head: bytes) -> Request:
     lines = head.decode("latin-1").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3:
-        raise Refused("400 Bad Request", "this is no request")
+        raise Refused(HTTPStatus.BAD_REQUEST, "this is no request")
     method, target, version = words
     try:
         url = urlsplit(f"//{target}" if method == "CONNECT" else target)
         host, port = url.hostname, url.port or (0 if method == "CONNECT" else 80)
     except ValueError:
-        raise Refused("400 Bad Request", "this is no address") from None
+        raise Refused(HTTPStatus.BAD_REQUEST, "this is no address") from None
     if not host or not port or (method != "CONNECT" and url.scheme != "http"):
-        raise Refused("400 Bad Request", "only CONNECT and http:// are served")
+        raise Refused(HTTPStatus.BAD_REQUEST, "only CONNECT and http:// are served")
     if method == "CONNECT":
         return Request(host, port, None)
     path = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
@@ -162,8 +183,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, poli
     except Refused as error:
         body = f"{error}\n".encode()
         fields = f"Content-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close"
-        writer.write(f"HTTP/1.1 {error.status}\r\n{fields}\r\n\r\n".encode() + body)
-        print(f"{error.status}: {error}", flush=True)  # noqa: T201 - its log is the workspace's
+        writer.write(f"HTTP/1.1 {error.status.value} {error}\r\n{fields}\r\n\r\n".encode() + body)
+        print(f"{error.status.value}: {error}", flush=True)  # noqa: T201 - its log is the workspace's
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ExceptionGroup):
         pass  # one side has gone: so is the connection
     finally:
@@ -193,6 +214,7 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser()
     for name in ("--allow", "--deny"):
         options.add_argument(name, type=ip_network, action="append", default=[])
+    options.add_argument("--open", action="append", default=[])
     options.add_argument("--leash", type=int, required=True)
     given = options.parse_args(sys.argv[1:])
-    asyncio.run(main(Policy(given.allow, given.deny), socket.socket(fileno=given.leash)))
+    asyncio.run(main(Policy(given.allow, given.deny, given.open), socket.socket(fileno=given.leash)))

@@ -7,9 +7,11 @@ it gets it back here, so a proxy treats every IDE alike. There is no password: o
 proxy is believed (X-Forwarded-*), checks the Origin of WebSockets itself, and drops such headers from the browser.
 """
 
+import os
 import socket
 import sys
 
+import home_python  # type: ignore[import-not-found]  # beside us
 from jupyter_server.serverapp import ServerApp  # type: ignore[import-not-found]
 from jupyterlab.labapp import LabApp  # type: ignore[import-not-found]
 from tornado import web  # type: ignore[import-not-found]
@@ -41,6 +43,7 @@ def listen_on_inherited() -> None:
 
 
 def main(prefix: str) -> None:
+    home_python.prepare()
     restore_prefix(prefix)
     listen_on_inherited()
     LabApp.launch_instance(
@@ -54,6 +57,8 @@ def main(prefix: str) -> None:
             "--ServerApp.quit_button=False",
             "--ServerApp.use_redirect_file=False",
             "--ServerApp.terminals_enabled=True",
+            # No login shell: /etc/profile would set PATH anew.
+            f"--ServerApp.terminado_settings={{'shell_command': [{os.environ.get('SHELL', '/bin/sh')!r}]}}",
             "--IdentityProvider.token=",
             "--PasswordIdentityProvider.hashed_password=",
             "--PasswordIdentityProvider.allow_password_change=False",

@@ -1,0 +1,104 @@
+"""A disk whose reserve is touched: nothing is started or restored there; what runs goes on, and can be archived."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from codehub.drivers.base import InstanceSpec
+from codehub.drivers.process import Options
+from codehub.errors import Unreachable
+from codehub.model.observation import JobState
+from codehub.model.workspace import ArchiveKey, Incarnation, OpId, WorkspaceId
+from tests.drivers_process.world import World
+from tests.support import AS_ROOT, eventually_async, missing, needs_root, short_folder
+
+NO_ROOM = 1 << 60  # kept free: more than there is
+
+
+@pytest.fixture
+async def roomy() -> AsyncIterator[World]:
+    folder = short_folder()
+    world = World(Options(root=folder / "w"))
+    yield world
+    await world.close()
+    shutil.rmtree(folder)
+
+
+def _without_room(world: World) -> None:
+    world.driver.close()
+    world.options = replace(world.options, reserve=NO_ROOM)
+    world.driver = world.open()
+
+
+async def test_nothing_is_started_and_what_runs_goes_on(roomy: World) -> None:
+    running = await roomy.start()
+    stopped, volume = await roomy.create()
+    _without_room(roomy)
+    spec = InstanceSpec(op_id=OpId(uuid4()), image_ref="test", volume=volume)
+    with pytest.raises(Unreachable, match="almost full"):
+        await roomy.driver.instances.start(stopped, spec)
+    with pytest.raises(Unreachable, match="almost full"):
+        await roomy.driver.volumes.create(WorkspaceId(uuid4()), Incarnation(str(uuid4())))
+    with pytest.raises(Unreachable, match="almost full"):
+        await roomy.driver.jobs.restore(stopped, OpId(uuid4()), ArchiveKey("x"), volume)
+    assert running.request("GET", "/")[0] == 200
+    # Asked for again, it is left as it is.
+    again = InstanceSpec(op_id=OpId(uuid4()), image_ref="test", volume=running.volume)
+    await roomy.driver.instances.start(running.id, again)
+
+
+async def test_a_home_can_still_be_archived(roomy: World) -> None:
+    stopped, volume = await roomy.create()
+    _without_room(roomy)
+    op_id = OpId(uuid4())
+    await roomy.driver.jobs.archive(stopped, op_id, volume)
+
+    async def done() -> bool:
+        (job,) = (await roomy.driver.jobs.observe())[stopped]
+        assert job.state is not JobState.FAILED, job.message
+        return job.state is JobState.SUCCEEDED
+
+    await eventually_async(done, "the archive")
+
+
+async def test_homes_are_measured(roomy: World) -> None:
+    workspace = await roomy.start()
+    before = (await roomy.driver.disk.home_sizes([workspace.id]))[workspace.id]
+    workspace.run("head -c 3000000 /dev/urandom >grown")
+    after = (await roomy.driver.disk.home_sizes([workspace.id]))[workspace.id]
+    assert 3_000_000 <= after - before < 4_000_000
+    assert await roomy.driver.disk.home_sizes([WorkspaceId(uuid4())]) == {}
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of its own, as large as a few homes."""
+    needs_root("who may mount a file system")
+    folder = short_folder()
+    mounted = ("mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "none", str(folder))
+    if subprocess.run(mounted, capture_output=True, check=False).returncode != 0:
+        missing("a machine that lets root mount", AS_ROOT)
+    yield folder
+    subprocess.run(("umount", "-l", str(folder)), check=True)
+    shutil.rmtree(folder)
+
+
+async def test_five_percent_of_a_real_disk_are_kept_free(small_disk: Path) -> None:
+    world = World(Options(root=small_disk / "w"))
+    try:
+        filler = small_disk / "filler"
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 62 << 20)
+        with pytest.raises(Unreachable, match="almost full: 1 MiB are free, 3 MiB are kept free"):
+            await world.create()
+        filler.unlink()
+        workspace = await world.start()
+        assert workspace.request("GET", "/")[0] == 200
+    finally:
+        await world.close()
