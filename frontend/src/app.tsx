@@ -1,8 +1,9 @@
 /** Which screen a path is, and who is logged in. */
 
-import { lazy, Suspense, useCallback, useEffect, useState } from "react";
+import { Suspense, useCallback, useEffect, useState } from "react";
 import { ApiError, get, loggedOut } from "./api/client.ts";
 import type { Me, Session } from "./api/types.ts";
+import { forgetDrafts } from "./lib/draft.ts";
 import { t, useLanguage } from "./lib/language.ts";
 import { Link, navigate, usePath } from "./lib/router.tsx";
 import { CreateWorkspace } from "./screens/create.tsx";
@@ -12,20 +13,25 @@ import { WorkspaceScreen } from "./screens/workspace.tsx";
 import { Workspaces } from "./screens/workspaces.tsx";
 import { live } from "./state/live.ts";
 import { store } from "./state/store.ts";
+import { Boundary, part } from "./ui/boundary.tsx";
 import { Button, Empty, Problem, Waiting } from "./ui/parts.tsx";
+import { ProofAsked } from "./ui/proof.tsx";
 import { Toasts } from "./ui/toasts.tsx";
 
 // What is not needed for the first look comes when it is asked for.
-const Trash = lazy(() => import("./screens/trash.tsx"));
-const Account = lazy(() => import("./screens/account.tsx"));
-const Admin = lazy(() => import("./screens/admin/admin.tsx"));
+const Trash = part(() => import("./screens/trash.tsx"));
+const Account = part(() => import("./screens/account.tsx"));
+const Admin = part(() => import("./screens/admin/admin.tsx"));
 
 export function App() {
   const language = useLanguage();
   return (
     <div key={language}>
-      <Gate />
-      <Toasts />
+      <Boundary place={language}>
+        <Gate />
+        <ProofAsked />
+        <Toasts />
+      </Boundary>
     </div>
   );
 }
@@ -51,6 +57,7 @@ function Gate() {
     void ask();
     const end = (): void => {
       live.stop();
+      forgetDrafts();
       store.keepOnly(new Set()); // the next to log in may be somebody else
       setWho("nobody");
     };
@@ -84,9 +91,11 @@ function Gate() {
   const leave = (): void => location.assign("/login");
   return (
     <Shell me={who.me} onLogout={leave}>
-      <Suspense fallback={<Waiting />}>
-        <Screen path={path} me={who.me} onLogout={leave} />
-      </Suspense>
+      <Boundary place={path}>
+        <Suspense fallback={<Waiting />}>
+          <Screen path={path} me={who.me} onLogout={leave} />
+        </Suspense>
+      </Boundary>
     </Shell>
   );
 }
@@ -102,6 +111,7 @@ function Screen({ path, me, onLogout }: { path: string; me: Me; onLogout: () => 
   return (
     <main>
       <Empty title={t("app.nowhere")}>
+        <p>{t("app.nowhere_text", { path })}</p>
         <Link href="/" className="button primary">
           {t("nav.workspaces")}
         </Link>

@@ -7,7 +7,8 @@ import { INLINE } from "../src/lib/inline.ts";
 import { localPath } from "../src/lib/localPath.ts";
 import { entryOf } from "../src/lib/runbook.ts";
 import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
-import { listed } from "../src/state/listing.ts";
+import { applies, type BulkVerb } from "../src/state/bulk.ts";
+import { listed, viewOf } from "../src/state/listing.ts";
 
 test("after a login one stays here", () => {
   for (const fine of ["/", "/trash", "/w/0b1f/?folder=%2Fhome", "/a%20b"]) assert.equal(localPath(fine), fine);
@@ -39,6 +40,9 @@ const workspace = (name: string, more: Partial<Workspace> = {}): Workspace =>
     operation: "NONE",
     created_at: "2026-01-01T00:00:00+00:00",
     last_access_at: null,
+    desired_state: "STANDBY",
+    tags: [],
+    is_favorite: false,
     ...more,
   }) as Workspace;
 
@@ -48,16 +52,45 @@ test("a list is searched, narrowed, counted and sorted", () => {
   const all = [
     workspace("w10"),
     workspace("w2", { phase: "RUNNING", last_access_at: "2026-02-01T00:00:00+00:00" }),
-    workspace("other", { description: "about W2", operation: "STARTING" }),
+    workspace("other", { description: "about W2", operation: "STARTING", tags: ["gpu"], is_favorite: true }),
   ];
   const by = (view: Partial<Parameters<typeof listed>[1]>) =>
-    listed(all, { text: "", narrow: "all", sort: "name", ...view }, collator);
+    listed(all, { text: "", tag: "", narrow: "all", sort: "name", ...view }, collator);
   assert.deepEqual(by({}).ids, ["other", "w2", "w10"]);
   assert.deepEqual(by({ sort: "recent" }).ids[0], "w2");
   assert.deepEqual(by({ text: " w2 " }).ids, ["other", "w2"]);
+  assert.deepEqual(by({ text: "GP" }).ids, ["other"]);
+  assert.deepEqual(by({ tag: "gpu" }).ids, ["other"]);
+  assert.deepEqual(by({ tag: "gp" }).ids, []);
   assert.deepEqual(by({ narrow: "busy" }).ids, ["other"]);
+  assert.deepEqual(by({ narrow: "favorite" }).ids, ["other"]);
   assert.deepEqual(by({ narrow: "RUNNING" }).ids, ["w2"]);
   assert.equal(by({ narrow: "RUNNING" }).counts.get("STANDBY"), 2);
+});
+
+test("an address says what a list shows, and nonsense in it says nothing", () => {
+  const of = (text: string) => viewOf(new URLSearchParams(text));
+  assert.deepEqual(of("q=a%20b&show=RUNNING&sort=name&tag=gpu"), {
+    text: "a b",
+    tag: "gpu",
+    narrow: "RUNNING",
+    sort: "name",
+  });
+  assert.deepEqual(of("show=x&sort=constructor"), { text: "", tag: "", narrow: "all", sort: "recent" });
+});
+
+test("what is done to many is done to those only that it means something for", () => {
+  const stopped = workspace("stopped");
+  const running = workspace("running", { phase: "RUNNING", desired_state: "RUNNING" });
+  const broken = workspace("broken", { phase: "ERROR" });
+  const busy = workspace("busy", { operation: "STOPPING" });
+  const going = workspace("going", { desired_state: "DELETED" });
+  const all = [stopped, running, broken, busy, going];
+  const meant = (verb: BulkVerb) => all.filter((each) => applies(verb, each)).map((each) => each.name);
+  assert.deepEqual(meant("start"), ["stopped"]);
+  assert.deepEqual(meant("stop"), ["running"]);
+  assert.deepEqual(meant("archive"), ["stopped", "running"]);
+  assert.deepEqual(meant("delete"), ["stopped", "running"], "what is lost with an error is asked about alone");
 });
 
 const line = (seconds: number, phase: string, operation: string, error: string | null = null): HistoryLine =>

@@ -37,7 +37,8 @@ test("no key is left over", () => {
   const made = [...sources.matchAll(/`([a-z]+\.[a-z_]*)\$\{/g)].map((match) => match[1] as string);
   const asked = [...sources.matchAll(/known\("([a-z]+)"/g)].map((match) => `${match[1]}.`);
   for (const key of Object.keys(en)) {
-    const used = sources.includes(`"${key}"`) || [...made, ...asked].some((start) => key.startsWith(start));
+    const counted = key.replace(/_one$/, "");
+    const used = sources.includes(`"${counted}"`) || [...made, ...asked].some((start) => key.startsWith(start));
     assert.ok(used, key);
   }
 });

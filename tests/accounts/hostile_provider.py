@@ -7,6 +7,7 @@ name of the next lie that an ID token or an answer tells.
 import base64
 import hashlib
 import json
+import secrets
 import sys
 import time
 from typing import Any
@@ -97,6 +98,7 @@ def id_token(request: Request, flow: dict[str, str]) -> str:
         "nonce": {"nonce": "another"},
         "subject": {"sub": ""},
         "number": {"sub": 7},
+        "old login": {"auth_time": now - 3600},
         "at_hash": {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"},
     }
     lie = state["lie"]
@@ -120,6 +122,18 @@ def id_token(request: Request, flow: dict[str, str]) -> str:
     return jwt.encode({"alg": "RS256", "kid": key.kid}, claims, key)
 
 
+async def logout_token(request: Request) -> Response:
+    """Signed as an ID token is; what is posted takes the place of what it would say, null of nothing."""
+    now = int(time.time())
+    claims: dict[str, Any] = {
+        "iss": issuer(request), "aud": CLIENT, "iat": now, "exp": now + 120, "jti": secrets.token_hex(8),
+        "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
+    } | await request.json()  # fmt: skip
+    kept = {name: value for name, value in claims.items() if value is not None}
+    key = OTHER_KEY if state["lie"] == "another key" else KEY
+    return PlainTextResponse(jwt.encode({"alg": "RS256", "kid": "one", "typ": "logout+jwt"}, kept, key))
+
+
 async def userinfo(_request: Request) -> Response:
     subject = "somebody else" if state["lie"] == "userinfo" else state["claims"]["sub"]
     return JSONResponse({"sub": subject, "groups": ["staff", "administrators"]})
@@ -137,6 +151,7 @@ app = Starlette(
         Route("/authorize", authorize),
         Route("/token", token, methods=["POST"]),
         Route("/userinfo", userinfo),
+        Route("/logout_token", logout_token, methods=["POST"]),
         Route("/state", tell, methods=["PUT"]),
     ]
 )

@@ -9,7 +9,7 @@ from codehub.db import sessions as session_rows
 from codehub.db import tokens as token_rows
 from codehub.db.pool import Connection, Pool, connection
 from codehub.model.workspace import UserId
-from codehub.services import passwords
+from codehub.services import passwords, proofs
 from codehub.services.actors import Actor, ActorKind, Scope, UserRole
 from codehub.services.sessions import hash_of, new_secret
 from codehub.web.cookies import PLAIN
@@ -33,6 +33,7 @@ class Person:
             kind=ActorKind.USER,
             credential_id=str(uuid4()),
             address="192.0.2.1",
+            is_proven=True,
         )
 
 
@@ -50,8 +51,11 @@ async def session_headers(pool: Pool, person: Person, lifetime: timedelta = time
     """Headers of a request in a new session of the person's, as a browser on http:// sends them."""
     secret = new_secret()
     async with connection(pool) as conn:
-        await session_rows.insert(conn, person.id, hash_of(secret), lifetime, address="192.0.2.1", user_agent="a test")
-    return {"Cookie": f"{PLAIN}={secret}", "Sec-Fetch-Site": "same-origin"}
+        session = await session_rows.insert(
+            conn, person.id, hash_of(secret), lifetime, address="192.0.2.1", user_agent="a test"
+        )
+        proof = await proofs.draw(conn, session)
+    return {"Cookie": f"{PLAIN}={secret}", "Sec-Fetch-Site": "same-origin", "Login-Proof": proof}
 
 
 async def token_headers(

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -103,11 +104,11 @@ async def making_while_nothing_answers(
     ):
         await slow.wait()
         wire.silence()
-        yield wire, asyncio.create_task(first_admin.make(replace(context, pool=slow)))
+        yield wire, asyncio.create_task(first_admin.make(replace(context, pool=slow), Path("/nowhere")))
 
 
 async def test_a_database_that_is_slow_is_waited_for(
-    database: str, context: Context, capsys: pytest.CaptureFixture[str]
+    database: str, context: Context, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with making_while_nothing_answers(database, context) as (wire, making):
         await eventually_async(lambda: _has_said(capsys, "Trying again"), "it says that it waits")
@@ -136,7 +137,7 @@ async def test_a_password_whose_commit_was_not_answered_is_shown_all_the_same(da
             return bool(await users(context.pool))
 
         wire.hear = hear
-        making = asyncio.create_task(first_admin.make(replace(context, pool=slow)))
+        making = asyncio.create_task(first_admin.make(replace(context, pool=slow), Path("/nowhere")))
         await eventually_async(is_made, "it is made, and the answer is on its way for ever")
         wire.hear, wire.delay = None, 0.0
         async with asyncio.timeout(30):
@@ -159,14 +160,14 @@ async def test_a_stop_while_it_waits_ends_it(database: str, context: Context) ->
 
 
 async def test_a_password_that_is_made_during_a_stop_is_shown_however_often_it_is_told_to_stop(
-    database: str, context: Context, capsys: pytest.CaptureFixture[str]
+    database: str, context: Context, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     async with (
         await psycopg.AsyncConnection.connect(database, autocommit=True) as watcher,
         await psycopg.AsyncConnection.connect(database) as other,
     ):
         await other.execute("LOCK TABLE users")
-        making = asyncio.create_task(first_admin.make(context))
+        making = asyncio.create_task(first_admin.make(context, tmp_path))
         await eventually_async(lambda: blocks_somebody(watcher, other), "it is under way")
         for _ in range(3):
             making.cancel()
@@ -176,6 +177,7 @@ async def test_a_password_that_is_made_during_a_stop_is_shown_however_often_it_i
             async with asyncio.timeout(30):
                 await making
     assert "Username   admin" in capsys.readouterr().out
+    assert (tmp_path / first_admin.KEPT_IN).exists()
 
 
 async def _has_said(capsys: pytest.CaptureFixture[str], words: str) -> bool:
@@ -189,15 +191,19 @@ def test_generated_passwords_differ_and_are_long_enough() -> None:
 
 
 @pytest.mark.usefixtures("place")
-def test_codehub_up_shows_it_once(place: Path) -> None:
+def test_codehub_up_keeps_it_in_a_file_where_output_is_kept(place: Path) -> None:
+    """A journal, a container's log: others read these. At a terminal it is shown, once."""
     with running(place / "d", place / "out") as codehub:
         url = codehub.url
-        found = re.search(r"Username +(\S+)\n +Password +(\S+)\n", codehub.printed)
+        found = re.search(r"Username +(\S+)\n +Password +in (\S+)\n", codehub.printed)
         assert found, codehub.printed
-        body = {"username": found[1], "password": found[2]}
+        kept = Path(found[2])
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        body = {"username": found[1], "password": kept.read_text().strip()}
         assert httpx.post(f"{url}api/v1/login", json=body).status_code == 200
         assert codehub.stop() == 0
-        assert codehub.printed.count(found[2]) == 1, "shown once, logged never"
+        logs = "".join(each.read_text() for each in (place / "d" / "logs").iterdir())
+        assert body["password"] not in codehub.printed + logs
     with running(place / "d", place / "again") as codehub:
         assert httpx.post(f"{codehub.url}api/v1/login", json=body).status_code == 200
         assert "Password" not in codehub.printed

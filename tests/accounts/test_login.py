@@ -22,8 +22,8 @@ from codehub.signals.throttle import LoginThrottle
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.cookies import DEVICE
-from tests.accounts.conftest import BASE_URL
 from tests.accounts.people import Person, add_person, session_headers, set_password, token_headers
+from tests.accounts.providers import BASE_URL
 from tests.support import free_port
 
 PASSWORD = "correct horse battery"
@@ -56,7 +56,9 @@ def throttle_of(client: httpx.AsyncClient) -> LoginThrottle:
 async def test_a_login_gives_a_session_in_a_cookie(client: httpx.AsyncClient, ada: Person) -> None:
     answer = await log_in(client)
     assert answer.status_code == 200
-    assert answer.json() == {"user": {"id": str(ada.id), "username": "ada", "role": "user"}}
+    given = answer.json()
+    assert given.pop("proof") not in str(answer.headers), "it is no cookie"
+    assert given == {"user": {"id": str(ada.id), "username": "ada", "role": "user"}, "seconds": 300}
     session = await client.get("/api/v1/session")
     assert session.status_code == 200
     assert (session.json()["user"]["username"], session.json()["kind"], session.json()["scope"]) == (
@@ -323,12 +325,14 @@ def logged() -> Iterator[io.StringIO]:
 async def test_nothing_secret_is_logged(
     client: httpx.AsyncClient, pool: Pool, ada: Person, logged: io.StringIO
 ) -> None:
-    session = cookie_of(await log_in(client)).split(";")[0].partition("=")[2]
+    answer = await log_in(client)
+    session, proof = cookie_of(answer).split(";")[0].partition("=")[2], answer.json()["proof"]
     await log_in(client, password="wrong password")
     await log_in(client, "my-secret-password", "x")
-    token = (await client.post("/api/v1/tokens", json={"name": "t"})).json()["token"]
+    made = await client.post("/api/v1/tokens", json={"name": "t"}, headers={"Login-Proof": proof})
+    token = made.json()["token"]
     await client.get("/api/v1/session", headers={"Authorization": f"Bearer {token}"})
     text = logged.getvalue()
     assert text, "something is logged"
-    for secret in (PASSWORD, "wrong password", "my-secret-password", session, token):
+    for secret in (PASSWORD, "wrong password", "my-secret-password", session, proof, token):
         assert secret not in text

@@ -1,63 +1,23 @@
 """Logging in with an OpenID provider: a real one from PyPI, and a strict one of our own that can be told to lie."""
 
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
 
-from codehub.config import OidcConfig, Settings
-from codehub.db.pool import Pool, connection
-from codehub.metrics import Metrics
+from codehub.config import OidcConfig
+from codehub.db.pool import Connection, Pool, connection
 from codehub.services.actors import UserRole
 from codehub.services.oidc import claim_of, role_of, username_of
 from codehub.services.provider import Provider
 from codehub.signals.connect import Redis
-from codehub.web.app import create_app
 from codehub.web.context import Context
-from tests.accounts.conftest import BASE_URL
-from tests.accounts.hostile_provider import CLIENT, SECRET
 from tests.accounts.people import add_person, set_password, some_password
-from tests.support import eventually, free_port
+from tests.accounts.providers import BASE_URL, START, app_of, log_in, provider_process, tell, through
+from tests.support import free_port
 
-START = "/api/v1/login/oidc"
 ADMIN = {"OIDC_ADMIN_CLAIM": "groups", "OIDC_ADMIN_VALUE": "administrators"}
-
-
-@contextmanager
-def provider_process(*command: str) -> Iterator[str]:
-    """A provider in a process of its own; its issuer."""
-    port = free_port()
-    arguments = [each.format(port=port) for each in command]
-    with subprocess.Popen([sys.executable, *arguments], stderr=subprocess.DEVNULL) as process:
-        try:
-            issuer = f"http://127.0.0.1:{port}"
-            eventually(lambda: _answers(issuer), "the provider answers", 60)
-            yield issuer
-        finally:
-            process.kill()
-
-
-def _answers(issuer: str) -> bool:
-    try:
-        return httpx.get(f"{issuer}/.well-known/openid-configuration").status_code == 200
-    except httpx.HTTPError:
-        return False
-
-
-@pytest.fixture(scope="module")
-def strict_process() -> Iterator[str]:
-    with provider_process("-m", "tests.accounts.hostile_provider", "{port}") as issuer:
-        yield issuer
-
-
-@pytest.fixture
-def strict(strict_process: str) -> str:
-    tell(strict_process, lie="", claims={"sub": "subject-1", "preferred_username": "ada"}, rotated=False)
-    return strict_process
 
 
 @pytest.fixture(scope="module")
@@ -68,49 +28,6 @@ def real() -> Iterator[str]:
 
 def set_claims(issuer: str, subject: str, claims: dict[str, object]) -> None:
     httpx.put(f"{issuer}/users/{subject}", json=claims).raise_for_status()
-
-
-def tell(issuer: str, **state: object) -> None:
-    assert httpx.put(f"{issuer}/state", json=state).status_code == 200
-
-
-@pytest.fixture
-def environment() -> dict[str, str]:
-    """Settings of one test beside the provider's."""
-    return {}
-
-
-def app_of(context: Context, monkeypatch: pytest.MonkeyPatch, **settings: str) -> httpx.ASGITransport:
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    changed = Context(Settings.load(), context.pool, context.redis, context.images, context.default_backend)
-    return httpx.ASGITransport(create_app({}, Metrics(), context=changed), client=("192.0.2.7", 1))
-
-
-@pytest.fixture
-async def browser(
-    context: Context, strict: str, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser at a CodeHub that knows the strict provider."""
-    settings = {"OIDC_ISSUER": strict, "OIDC_CLIENT_ID": CLIENT, "OIDC_CLIENT_SECRET": SECRET, **environment}
-    transport = app_of(context, monkeypatch, **settings)
-    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
-        yield client
-
-
-async def through(browser: httpx.AsyncClient, start: str = START) -> str:
-    """To the provider, as far as where it sends the browser back to."""
-    there = await browser.get(start)
-    assert there.status_code == 303, there.text
-    async with httpx.AsyncClient() as outside:
-        back = await outside.get(there.headers["location"])
-    assert back.status_code == 303, back.text
-    assert back.headers["location"].startswith(f"{BASE_URL}/api/v1/login/oidc/callback?")
-    return str(back.headers["location"])
-
-
-async def log_in(browser: httpx.AsyncClient, start: str = START) -> httpx.Response:
-    return await browser.get(await through(browser, start))
 
 
 async def users(pool: Pool) -> list[tuple[object, ...]]:
@@ -304,6 +221,55 @@ async def test_a_login_there_ends_the_browsers_last_session(browser: httpx.Async
     assert browser.cookies["codehub_session"] != before
     browser.cookies.set("codehub_session", before, domain="codehub.test", path="/")
     assert len((await browser.get("/api/v1/sessions", headers={"Cookie": ""})).json()) == 1
+
+
+@pytest.mark.parametrize("environment", [{"OIDC_SESSION_SECONDS": "600"}])
+async def test_a_login_with_the_provider_ends_in_time(browser: httpx.AsyncClient, owner: Connection) -> None:
+    assert (await log_in(browser)).status_code == 303
+    row = await (
+        await owner.execute("SELECT extract(epoch FROM expires_at - created_at)::int FROM sessions")
+    ).fetchone()
+    assert row == (600,)
+    await owner.execute("UPDATE sessions SET expires_at = expires_at - interval '601 s'")
+    assert (await browser.get("/api/v1/session")).status_code == 401, "however lately it was used"
+
+
+@pytest.mark.parametrize(
+    ("environment", "seconds"),
+    [({}, 43200), ({"OIDC_SESSION_SECONDS": "7200", "SESSION_ABSOLUTE_SECONDS": "3600"}, 3600)],
+    ids=["default", "the shorter one counts"],
+)
+async def test_how_long_one_lasts(browser: httpx.AsyncClient, owner: Connection, seconds: int) -> None:
+    assert (await log_in(browser)).status_code == 303
+    row = await (
+        await owner.execute("SELECT extract(epoch FROM expires_at - created_at)::int FROM sessions")
+    ).fetchone()
+    assert row == (seconds,)
+
+
+@pytest.mark.parametrize(
+    ("there", "is_ours"),
+    [
+        ("/account", True),
+        ("/admin/users?a=b", True),
+        ("/admin/../w/7/", False),
+        ("/account/%2e%2E/w/7/", False),
+        ("/accounts-of-somebody", False),
+        ("/w/7/", False),
+    ],
+)
+async def test_a_proof_is_told_to_the_dashboard_alone(browser: httpx.AsyncClient, there: str, is_ours: bool) -> None:
+    """A fragment goes along wherever a browser is led: to a workspace's page, too."""
+    answer = await log_in(browser, f"{START}?{urlencode({'fresh': 'true', 'next': there})}")
+    assert answer.status_code == 303
+    assert ("#proof=" in answer.headers["location"]) == is_ours
+
+
+async def test_a_fresh_login_that_is_old_gives_no_proof(browser: httpx.AsyncClient, strict: str) -> None:
+    """A provider may ignore that it was asked to ask again; it says so in auth_time."""
+    tell(strict, lie="old login")
+    assert (await log_in(browser)).status_code == 303, "for an ordinary login it is enough"
+    assert (await log_in(browser, f"{START}?fresh=true&next=/account")).status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/login/oidc", "/login/oidc/callback?state=x&code=y"])

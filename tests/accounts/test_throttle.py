@@ -114,6 +114,18 @@ async def test_an_address_is_what_one_machine_is_given(counting: LoginThrottle) 
     assert await waits(counting, "ada", "2001:db8:0:1::1") == 0
 
 
+@pytest.mark.parametrize(("pattern", "free"), [("2001:db8:0:1{:02x}::1", 16), ("2001:db8:0:{:x}00::1", 64)])
+async def test_whoever_has_many_networks_is_counted_by_what_they_share(
+    either: LoginThrottle, pattern: str, free: int
+) -> None:
+    """A /56 or a /48, which many people may share, too: so many failures are free."""
+    for number in range(free):
+        await fail(either, 1, username=f"user-{number}", address=pattern.format(number))
+    assert await waits(either, "ada", pattern.format(250)) == 0  # the attempt is charged, and the next one waits
+    assert await waits(either, "eve", pattern.format(251)) > 0
+    assert await waits(either, "bob", "2001:db8:1::1") == 0
+
+
 async def test_whoever_is_here_or_nobody_can_name_is_one(counting: LoginThrottle) -> None:
     """A header makes nobody of somebody on this machine, and loopback has millions of addresses."""
     for number, address in enumerate(["127.0.0.1", None, "127.0.0.2", "::1", None]):
@@ -176,7 +188,7 @@ async def test_what_is_counted_is_forgotten_in_time_and_holds_no_name(counting: 
 
 
 async def test_memory_is_bounded_while_redis_is_away(redis_away: LoginThrottle) -> None:
-    attempt = throttle.Attempt("u", (("k", 60),))
+    attempt = throttle.Attempt("u", (throttle.Count("k", 60),))
     for number in range(throttle._MOST_IN_MEMORY + 50):
         redis_away._own[str(number)] = throttle._Counter(last=1e18)
     redis_away._charge_own(attempt)

@@ -9,6 +9,7 @@ import pytest
 
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, NotAllowed
+from codehub.model.workspace import Desired
 from codehub.services import accounts
 from codehub.services.accounts import Change
 from codehub.services.actors import Scope, UserRole
@@ -57,6 +58,9 @@ async def test_a_user_who_was_made_can_log_in(as_root: httpx.AsyncClient) -> Non
         "disabled_at": None,
         "created_at": "",
         "login": "password",
+        "last_login_at": None,
+        "max_running": None,
+        "max_workspaces": None,
     }
     assert (await as_root.get(f"/api/v1/users/{user['id']}")).json() == user
     assert (await as_root.post("/api/v1/login", json=body)).status_code == 200
@@ -74,6 +78,40 @@ async def test_a_user_is_listed_once_however_the_pages_are_cut(as_root: httpx.As
             break
         cursor = f"&cursor={page['next_cursor']}"
     assert names == ["root", *(f"user-{number}" for number in range(6))]
+
+
+async def test_users_are_found_by_name_with_their_last_login(as_root: httpx.AsyncClient, pool: Pool) -> None:
+    for name in ("ada", "ada_2", "bob"):
+        await add_person(pool, name)
+    await as_root.post("/api/v1/users", json={"username": "grace", "password": PASSWORD})
+    await as_root.post("/api/v1/login", json={"username": "grace", "password": PASSWORD}, headers={"Cookie": ""})
+    as_root.cookies.clear()
+    for text, names in (
+        ("ADA", ["ada", "ada_2"]),
+        ("a_", ["ada_2"]),
+        ("%", []),
+        ("", ["root", "ada", "ada_2", "bob", "grace"]),
+    ):
+        answer = await as_root.get("/api/v1/users", params={"q": text})
+        assert answer.status_code == 200, answer.text
+        found = answer.json()["items"]
+        assert [each["username"] for each in found] == names, text
+    everybody = (await as_root.get("/api/v1/users")).json()["items"]
+    logins = {each["username"]: each["last_login_at"] for each in everybody}
+    assert logins["grace"] is not None
+    assert logins["bob"] is None
+
+
+async def test_a_users_own_limits_are_set_and_taken_away(as_root: httpx.AsyncClient, pool: Pool) -> None:
+    path = f"/api/v1/users/{(await add_person(pool, 'ada')).id}"
+    shown = (await as_root.patch(path, json={"max_running": 5, "max_workspaces": 0})).json()
+    assert (shown["max_running"], shown["max_workspaces"]) == (5, 0)
+    shown = (await as_root.patch(path, json={"max_running": None})).json()
+    assert (shown["max_running"], shown["max_workspaces"]) == (None, 0), "what is left out stays"
+    for wrong in (-1, "2", 1.5):
+        assert (await as_root.patch(path, json={"max_running": wrong})).status_code == 422, wrong
+    entries = (await as_root.get("/api/v1/admin/audit", params={"action": "user.limits"})).json()["items"]
+    assert [each["details"]["max_running"] for each in entries] == [None, 5]
 
 
 @pytest.mark.parametrize("cursor", ["x", "AAAA", "%00", "MjAyNi0wMS0wMXx4", "é"])
@@ -263,3 +301,55 @@ async def test_every_change_is_in_the_audit_log(as_root: httpx.AsyncClient, pool
     assert {row[1] for row in rows} == {root.id}
     assert {row[2]["user"] for row in rows} == {made["id"]}
     assert PASSWORD not in str(rows)
+
+
+async def ask_to_delete(client: httpx.AsyncClient, person: Person, **params: str) -> tuple[int, str]:
+    answer = await client.delete(f"/api/v1/users/{person.id}", params=params)
+    return answer.status_code, "" if answer.status_code == 204 else answer.json()["error"]["code"]
+
+
+async def test_a_deleted_user_is_out_and_their_workspaces_are_in_the_trash(
+    as_root: httpx.AsyncClient, pool: Pool, owner: Connection
+) -> None:
+    ada = await add_person(pool, "ada")
+    token = await token_headers(pool, ada)
+    identity = await add_workspace(owner, owner_user_id=ada.id, phase="STANDBY", desired_state="STANDBY")
+    assert await ask_to_delete(as_root, ada) == (409, "has_workspaces")
+    assert await status_of(as_root, token) == 200, "nothing was done"
+    assert await ask_to_delete(as_root, ada, workspaces="trash") == (204, "")
+    assert await status_of(as_root, token) == 401
+    assert (await read(owner, identity)).wish.desired_state is Desired.DELETED
+    assert (await as_root.get(f"/api/v1/users/{ada.id}")).status_code == 404
+    names = [each["username"] for each in (await as_root.get("/api/v1/users")).json()["items"]]
+    assert names == ["root"]
+    again = await as_root.post("/api/v1/users", json={"username": "ada", "password": PASSWORD})
+    assert again.status_code == 201, "the name is free"
+    assert again.json()["id"] != str(ada.id), "and somebody else's"
+    entry = (await as_root.get("/api/v1/admin/audit", params={"action": "user.delete"})).json()["items"][0]
+    assert (entry["details"]["username"], entry["details"]["workspaces"]) == ("ada", "trash")
+
+
+async def test_a_purge_leaves_nothing_of_a_deleted_user(
+    as_root: httpx.AsyncClient, pool: Pool, owner: Connection
+) -> None:
+    ada = await add_person(pool, "ada")
+    broken = await add_workspace(owner, owner_user_id=ada.id, phase="ERROR", desired_state="RUNNING")
+    assert await ask_to_delete(as_root, ada, workspaces="purge") == (204, "")
+    assert (await read(owner, broken)).wish.purged_at is not None
+
+
+async def test_an_account_stays_until_what_is_busy_of_it_is_at_rest(
+    as_root: httpx.AsyncClient, pool: Pool, owner: Connection
+) -> None:
+    ada = await add_person(pool, "ada")
+    token = await token_headers(pool, ada)
+    busy = await add_workspace(owner, owner_user_id=ada.id, phase="STANDBY", operation="STARTING")
+    assert await ask_to_delete(as_root, ada, workspaces="trash") == (409, "workspaces_busy")
+    assert await status_of(as_root, token) == 401, "but is out"
+    await change(owner, busy, operation="NONE")
+    assert await ask_to_delete(as_root, ada, workspaces="trash") == (204, "")
+
+
+async def test_nobody_deletes_themselves_nor_somebody_unknown(as_root: httpx.AsyncClient, root: Person) -> None:
+    assert (await ask_to_delete(as_root, root))[0] == 403
+    assert (await as_root.delete("/api/v1/users/00000000-0000-0000-0000-000000000001")).status_code == 404

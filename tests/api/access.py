@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from fastapi import FastAPI
 
@@ -52,9 +53,11 @@ TABLE = (
     Route("POST", "/login", (401, 401, 401, 401, 401, 401), {"username": "nobody", "password": "a wrong one"}),
     Route("GET", "/login/oidc", (404, 404, 404, 404, 404, 404)),
     Route("GET", "/login/oidc/callback", (404, 404, 404, 404, 404, 404)),
+    Route("POST", "/logout/oidc", (404, 404, 404, 404, 404, 404)),
     Route("GET", "/login/link", (403, 403, 403, 403, 403, 403)),
     Route("POST", "/logout", (401, 401, 403, 204, 204, 204)),
     Route("GET", "/session", (401, 401, 200, 200, 200, 200)),
+    Route("POST", "/session/proof", (401, 401, 403, 409, 409, 409), {"password": "x"}),
     Route("POST", "/password", (401, 401, 403, 409, 409, 409), {"current": "x", "new": "a much longer one"}),
     Route("GET", "/sessions", (401, 401, 403, 200, 200, 200)),
     Route("DELETE", "/sessions/{session_id}", (401, 401, 403, 204, 404, 404)),
@@ -65,6 +68,7 @@ TABLE = (
     Route("POST", "/users", (401, 401, 403, 403, 403, 201), {"username": "{fresh}"}),
     Route("GET", "/users/{user_id}", (401, 401, 403, 403, 403, 200)),
     Route("PATCH", "/users/{user_id}", (401, 401, 403, 403, 403, 200), {"role": "user"}),
+    Route("DELETE", "/users/{user_id}", (401, 401, 403, 403, 403, 204)),
     Route("GET", "/images", (401, 401, 200, 200, 200, 200)),
     Route("GET", "/workspaces", (401, 401, 200, 200, 200, 200)),
     Route("POST", "/workspaces", (401, 401, 403, 201, 201, 201), NEW),
@@ -76,15 +80,24 @@ TABLE = (
     Route("POST", f"{WORKSPACE}/keep-awake", (401, 401, 403, 200, 404, 200), {"hours": 1}),
     Route("GET", f"{WORKSPACE}/history", (401, 401, 200, 200, 404, 200)),
     Route("GET", f"{WORKSPACE}/visits", (401, 401, 200, 200, 404, 200)),
+    Route("GET", f"{WORKSPACE}/usage", (401, 401, 200, 200, 404, 200)),
     Route("GET", f"{WORKSPACE}/logs", (401, 401, 409, 409, 404, 409)),
     Route("GET", "/events", (401, 401, 200, 200, 200, 200)),
     Route("GET", "/admin/workspaces", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/limits", (401, 401, 403, 403, 403, 200)),
+    Route("PUT", "/admin/limits", (401, 401, 403, 403, 403, 200), {"max_running_per_user": 2}),
+    Route("GET", "/admin/audit.csv", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/audit", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/gc", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/health", (401, 401, 403, 403, 403, 200)),
     Route("GET", "/admin/figures", (401, 401, 403, 403, 403, 200)),
     Route("POST", "/admin/gc", (401, 401, 403, 403, 403, 202), {"dry_run": True}),
+    Route(
+        "POST",
+        "/admin/gc/discard",
+        (401, 401, 403, 403, 403, 404),
+        {"keys": [f"{UUID(int=1)}/{UUID(int=2)}/home.tar.zst"]},
+    ),
     Route("POST", "/admin/losses", (401, 401, 403, 403, 403, 204), {"backend": "docker"}),
 )
 
@@ -99,6 +112,9 @@ Everything is below `/api/v1` and JSON. Browsers have a session's cookie; progra
 token (`POST /tokens`). Every error is `{"error": {"code", "message"}}`, sometimes with `details`: `message` is for
 people and says what to do, `code` is stable and for programs.
 
+- **Fresh proof**: users, roles, passwords and tokens are made and changed in a session only with the header
+  `Login-Proof`; else it is 403 `proof_required`. A login returns a proof, and so does `POST /session/proof`; it
+  counts for five minutes. API tokens need none.
 - **Pages**: `next_cursor` of an answer is the next one's `cursor`; null is the end.
 - **Lost updates**: send the `ETag` of what you have read as `If-Match`, and a change of anything newer is 412.
 - **Limits**: one running workspace too many is 429; `details.running` lists what could be stopped.
@@ -133,8 +149,9 @@ def page() -> str:
     lines += [f"| `{route.name}` | {' | '.join(str(route.answer(who)) for who in Who)} |" for route in TABLE]
     lines += [
         "",
-        "`POST /login` is tried with a wrong password, `/login/oidc` without a provider, `/login/link` from another",
-        "machine, `POST /password` without a password to change, `…/logs` on a workspace that is not running.",
+        "`POST /login` is tried with a wrong password, what has `oidc` in it without a provider, `/login/link` from",
+        "another machine, `POST /password` and `/session/proof` without a password, `…/logs` on a workspace that",
+        "does not run.",
     ]
     return "\n".join(lines) + "\n"
 

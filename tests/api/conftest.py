@@ -18,7 +18,7 @@ from tests.accounts.people import Person, add_person, token_headers
 from tests.api.caller import Caller
 
 BASE_URL = "http://codehub.test"
-IMAGES = {InstanceBackend.PROCESS: ["ide", "jupyterlab"], InstanceBackend.DOCKER: ["ide"]}
+IMAGES = {InstanceBackend.PROCESS: ["ide", "jupyterlab"], InstanceBackend.DOCKER: ["registry.example/team/*", "ide"]}
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """What administrators see and ask for, and what running workspaces say through the leader."""
 
+import csv
+import io
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
@@ -7,14 +10,16 @@ from uuid import UUID, uuid4
 import pytest
 
 from codehub.coordinator.gc_requests import GcRequests
+from codehub.coordinator.orphans import Orphans
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db import losses
 from codehub.db.pool import Connection, Role, open_pool
-from codehub.model.workspace import InstanceBackend, Operation, OpId
+from codehub.model.workspace import Incarnation, InstanceBackend, Operation, OpId, WorkspaceId
 from codehub.signals.connect import Redis
+from codehub.signals.last_logs import RedisLastLogs
 from codehub.signals.progress import Progress, RedisProgress
 from tests.api.caller import Caller, error
-from tests.coordinator.collecting import Store, Watched
+from tests.coordinator.collecting import RULES, Store, Watched
 from tests.db.support import change
 
 
@@ -36,6 +41,67 @@ async def test_limits_say_who_uses_what(ada: Caller, bob: Caller, root: Caller, 
     shown = (await root.get("/admin/limits")).json()
     assert (shown["total"], shown["per_user_limit"]) == ({"running": 3, "limit": 100}, 2)
     assert [(each["user"]["username"], each["running"]) for each in shown["users"]] == [("ada", 2), ("bob", 1)]
+
+
+async def test_limits_are_set_while_it_runs(ada: Caller, bob: Caller, root: Caller, owner: Connection) -> None:
+    for _ in range(2):
+        await ada.has(owner, "RUNNING")
+    third, bobs = await ada.has(owner), await bob.has(owner)
+    start = {"desired_state": "RUNNING"}
+    assert error(await ada.patch(f"/workspaces/{third}", start)) == (429, "over_limit")
+    shown = (await root.call("PUT", "/admin/limits", {"max_running_per_user": 3, "max_running_global": 3})).json()
+    assert (shown["total"]["limit"], shown["per_user_limit"]) == (3, 3)
+    assert shown["set"] == {"max_running_global": 3, "max_running_per_user": 3, "max_workspaces_per_user": None}
+    assert shown["configured"]["max_running_per_user"] == 2
+    assert (await ada.patch(f"/workspaces/{third}", start)).status_code == 200
+    answer = await bob.patch(f"/workspaces/{bobs}", start)
+    assert error(answer) == (429, "over_limit"), "the limit of all is exact, too"
+    assert (await root.call("PUT", "/admin/limits", {})).json()["per_user_limit"] == 2
+    for wrong in ({"max_running_global": 0}, {"max_running_global": "3"}, {"max": 1}):
+        assert error(await root.call("PUT", "/admin/limits", wrong)) == (422, "invalid"), wrong
+    (entry, _) = (await root.get("/admin/audit", params={"action": "limits.change"})).json()["items"]
+    assert entry["details"] == {"per_user": None, "total": None, "workspaces": None}
+
+
+async def test_a_users_own_limit_goes_before_everybodys(ada: Caller, bob: Caller, owner: Connection) -> None:
+    await owner.execute("UPDATE users SET max_running = 0, max_workspaces = 1 WHERE id = %s", [ada.person.id])
+    await owner.execute("UPDATE users SET max_running = 3 WHERE id = %s", [bob.person.id])
+    ours = await ada.has(owner)
+    assert error(await ada.patch(f"/workspaces/{ours}", {"desired_state": "RUNNING"})) == (429, "over_limit")
+    assert error(await ada.post("/workspaces", {"name": "w", "desired_state": "ARCHIVED"})) == (429, "over_limit")
+    for _ in range(2):
+        await bob.has(owner, "RUNNING")
+    third = await bob.has(owner)
+    assert (await bob.patch(f"/workspaces/{third}", {"desired_state": "RUNNING"})).status_code == 200
+
+
+@pytest.mark.parametrize("name", ['=1+1, "x"', " =1+1", "\uff1d1+1", "@x", "-1"])
+async def test_the_audit_log_is_had_as_a_table(ada: Caller, root: Caller, owner: Connection, name: str) -> None:
+    first = await ada.has(owner, name=name)
+    await ada.patch(f"/workspaces/{first}", {"memo": "m"})
+    answer = await root.get("/admin/audit.csv", params={"user": str(ada.person.id)})
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "codehub-audit.csv" in answer.headers["content-disposition"]
+    head, line = csv.reader(io.StringIO(answer.text))
+    found = dict(zip(head, line, strict=True))
+    assert (found["user"], found["action"], found["workspace_id"]) == ("ada", "workspace.update", str(first))
+    assert found["workspace"] == f"'{name}", "no spreadsheet takes it for a formula"
+    assert json.loads(found["details"]) == {"fields": ["memo"]}
+    assert error(await ada.get("/admin/audit.csv")) == (403, "admin_only")
+
+
+async def test_the_audit_log_is_narrowed_to_a_time(ada: Caller, root: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner)
+    await ada.patch(f"/workspaces/{identity}", {"memo": "m"})
+    for params, count in (
+        ({"since": "2020-01-01T00:00:00Z"}, 1),
+        ({"since": "2020-01-01T00:00:00"}, 1),
+        ({"until": "2020-01-01T00:00:00Z"}, 0),
+        ({"since": "2120-01-01T00:00:00Z"}, 0),
+    ):
+        assert len((await root.get("/admin/audit", params=params)).json()["items"]) == count, params
+    (entry,) = (await root.get("/admin/audit")).json()["items"]
+    assert entry["workspace_name"] == "a workspace"
 
 
 async def test_the_audit_log_is_paged_and_filtered(ada: Caller, root: Caller, owner: Connection) -> None:
@@ -75,7 +141,8 @@ async def store(database: str, owner: Connection, redis: Redis) -> AsyncIterator
 
 @pytest.fixture
 def gc(store: Store) -> GcRequests:
-    return GcRequests(store.collector, store.records.records)
+    orphans = Orphans(store.records.records, {InstanceBackend.PROCESS: store.world.backend()}, store.leader, RULES)
+    return GcRequests(store.collector, orphans, store.records.records)
 
 
 async def test_a_collection_is_asked_for_done_and_reported(root: Caller, store: Store, gc: GcRequests) -> None:
@@ -97,6 +164,30 @@ async def test_a_collection_is_asked_for_done_and_reported(root: Caller, store: 
     done, tried = (await root.get("/admin/gc")).json()["items"]
     assert (done["id"], done["report"]["deleted"], done["report"]["due"]) == (real, 1, [old])
     assert (tried["dry_run"], tried["report"]["deleted"], tried["report"]["due"]) == (True, 0, [old])
+
+
+async def test_orphan_volumes_are_asked_about_and_no_archive_is_touched(
+    root: Caller, store: Store, gc: GcRequests, owner: Connection
+) -> None:
+    old, _ = await store.superseded()
+    lost = WorkspaceId(uuid4())
+    await store.world.backend().volumes.create(lost, Incarnation("made"))
+    assert error(await root.post("/admin/gc", {"orphans": True, "unknown_too": True})) == (422, "invalid")
+    await root.post("/admin/gc", {"orphans": True, "dry_run": True})
+    await root.post("/admin/gc", {"orphans": True, "override": True})
+    stored = await (await owner.execute("SELECT dry_run, override FROM gc_runs")).fetchall()
+    assert stored == [(True, False)] * 2, "to a leader of the version before it removes no archive"
+    assert await gc.honour()
+    assert lost in store.world.volumes
+    assert await gc.honour()
+    assert lost not in store.world.volumes
+    assert old in store.world.stored
+    done, listed = (await root.get("/admin/gc")).json()["items"]
+    assert [(each["orphans"], each["dry_run"], each["override"]) for each in (done, listed)] == [
+        (True, False, True),
+        (True, True, False),
+    ]
+    assert (done["report"]["deleted"], listed["report"]["due"]) == (1, [f"process: ws-{lost}-home"])
 
 
 async def test_cycles_report_too_and_failures_are_told(root: Caller, store: Store, gc: GcRequests) -> None:
@@ -155,6 +246,16 @@ async def test_logs_are_asked_of_the_leader(ada: Caller, bob: Caller, root: Call
     await root.get(f"/workspaces/{stopped}/logs")
     row = await (await owner.execute("SELECT action, details FROM audit_log")).fetchall()
     assert row == [("workspace.logs", {"owner": "ada"})]
+
+
+async def test_the_last_lines_of_one_that_has_ended_are_its_owners(
+    ada: Caller, bob: Caller, owner: Connection, redis: Redis
+) -> None:
+    stopped = await ada.has(owner, "STANDBY")
+    await RedisLastLogs(redis).keep(WorkspaceId(stopped), "one\nwhy it ended\n")
+    assert (await ada.get(f"/workspaces/{stopped}/logs")).json() == {"text": "one\nwhy it ended\n", "cut": False}
+    assert (await ada.get(f"/workspaces/{stopped}/logs?lines=1")).json() == {"text": "why it ended\n", "cut": True}
+    assert error(await bob.get(f"/workspaces/{stopped}/logs")) == (404, "not_found")
 
 
 async def test_losses_are_accepted_for_the_leader_and_written_down(root: Caller, owner: Connection) -> None:

@@ -61,6 +61,24 @@ async def test_lists_are_filtered(ada: Caller, owner: Connection) -> None:
     assert await names(ada, deleted=True, phase="DELETED") == ["gone"]
 
 
+async def test_workspaces_are_tagged_and_found_by_their_tags(ada: Caller) -> None:
+    made = await ada.post("/workspaces", {"name": "one", "desired_state": "ARCHIVED", "tags": [" gpu ", "gpu", "모델"]})
+    one = made.json()
+    assert (one["tags"], one["is_favorite"]) == (["gpu", "모델"], False)
+    await ada.post("/workspaces", {"name": "two", "desired_state": "ARCHIVED", "tags": ["gpu", "100%"]})
+    assert sorted(await names(ada, tag="gpu")) == ["one", "two"]
+    assert await names(ada, tag=["gpu", "모델"]) == ["one"]
+    assert await names(ada, tag="gp") == [], "a tag is meant as a whole"
+    assert await names(ada, q="모") == ["one"]
+    assert await names(ada, q="0%") == ["two"]
+    path = f"/workspaces/{one['id']}"
+    changed = (await ada.patch(path, {"is_favorite": True})).json()
+    assert (changed["tags"], changed["is_favorite"]) == (["gpu", "모델"], True), "what is left out stays"
+    assert (await ada.patch(path, {"tags": []})).json()["tags"] == []
+    for wrong in (["x" * 51], ["a", ""], ["a\nb"], [str(n) for n in range(21)], "gpu", [1], None):
+        assert error(await ada.patch(path, {"tags": wrong})) == (422, "invalid"), wrong
+
+
 async def test_a_list_shows_what_is_written_next(ada: Caller, owner: Connection) -> None:
     """Objects are kept from one list to the next: only for as long as their row is what it was."""
     identity = await ada.has(owner, name="before")
@@ -118,6 +136,10 @@ async def test_history_is_paged_newest_first(ada: Caller, bob: Caller, owner: Co
 
 async def test_images_say_what_is_offered(ada: Caller) -> None:
     assert (await ada.get("/images")).json() == {
-        "items": [{"name": "ide", "backends": ["process", "docker"]}, {"name": "jupyterlab", "backends": ["process"]}],
+        "items": [
+            {"name": "ide", "backends": ["process", "docker"], "is_pattern": False},
+            {"name": "jupyterlab", "backends": ["process"], "is_pattern": False},
+            {"name": "registry.example/team/*", "backends": ["docker"], "is_pattern": True},
+        ],
         "default_backend": "process",
     }

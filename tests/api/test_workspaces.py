@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -11,7 +11,8 @@ from codehub.web.api import schemas
 from tests.api.caller import Caller, error
 from tests.db.support import change, read
 
-NEVER_SHOWN = {"endpoint", "archive_key", "op_id", "home_ctx", "source_archive", "asked_by", "recover_request"}
+ORIGIN, OP = UUID(int=7), UUID(int=8)
+NEVER_SHOWN = {"endpoint", "home_ctx", "source_archive", "asked_by", "recover_request"}
 
 
 async def audited(conn: Connection) -> list[tuple[str, Any]]:
@@ -52,6 +53,80 @@ async def test_everything_can_be_given(ada: Caller) -> None:
     assert {name: made[name] for name in given} == given
 
 
+async def test_what_is_given_has_the_schemas_names(ada: Caller) -> None:
+    given = {
+        "name": "course",
+        "image_ref": f"registry.example/team/ide@sha256:{'0' * 64}",
+        "instance_backend": "docker",
+        "storage_backend": "docker-volume",
+    }
+    made = (await ada.post("/workspaces", given | {"desired": "STANDBY"})).json()
+    assert {name: made[name] for name in given} == given
+    assert (made["desired_state"], made["backend"]) == ("STANDBY", "docker")
+
+
+async def test_desired_is_another_name_of_desired_state(ada: Caller, owner: Connection) -> None:
+    path = f"/workspaces/{await ada.has(owner)}"
+    assert (await ada.patch(path, {"desired": "STANDBY"})).json()["desired_state"] == "STANDBY"
+    assert (await ada.patch(path, {"desired": "RUNNING", "desired_state": "RUNNING"})).status_code == 200
+    assert error(await ada.patch(path, {"desired": "RUNNING", "desired_state": "STANDBY"})) == (422, "invalid")
+    assert error(await ada.patch(path, {"desired": None})) == (422, "invalid")
+
+
+async def test_the_object_has_the_schemas_names(ada: Caller, owner: Connection) -> None:
+    key = f"{ORIGIN}/{OP}/home.tar.zst"
+    identity = await ada.has(
+        owner, id=ORIGIN, phase="ERROR", archive_key=key, op_id=OP, error_reason="Timeout", error_count=2,
+        observed_at="2026-01-02T03:04:05+00:00",
+    )  # fmt: skip
+    shown = (await ada.get(f"/workspaces/{identity}")).json()
+    assert (shown["owner_user_id"], shown["home_store_key"]) == (str(ada.person.id), f"ws-{identity}-home")
+    assert (shown["instance_backend"], shown["storage_backend"]) == ("process", "directory")
+    assert (shown["archive_key"], shown["op_id"], shown["observed_at"]) == (key, str(OP), "2026-01-02T03:04:05+00:00")
+    assert (shown["error_reason"], shown["error_count"]) == ("Timeout", 2)
+    assert (shown["error"]["reason"], shown["error"]["count"], shown["backend"]) == ("Timeout", 2, "process")
+
+
+async def test_an_archive_that_is_gone_or_damaged_is_none(ada: Caller, owner: Connection) -> None:
+    for reason, archived in (
+        ("ArchiveUploaded", True),
+        ("ArchiveUnreachable", True),
+        ("ArchiveNotFound", False),
+        ("ArchiveCorrupted", False),
+    ):
+        condition = {"storage.archive_ready": {"status": reason == "ArchiveUploaded", "reason": reason}}
+        identity = await ada.has(owner, archive_key=f"{ORIGIN}/{OP}/home.tar.zst", conditions=condition)
+        assert (await ada.get(f"/workspaces/{identity}")).json()["archived"] is archived, reason
+
+
+async def test_what_is_being_retried_has_a_message(ada: Caller, owner: Connection) -> None:
+    healthy = {"status": True, "reason": "AllConditionsMet", "message": "The engine did not answer."}
+    for conditions, told in (({"policy.healthy": healthy}, healthy["message"]), ({}, "The last attempt failed. It is")):
+        identity = await ada.has(owner, error_reason="Unreachable", error_count=1, conditions=conditions)
+        assert (await ada.get(f"/workspaces/{identity}")).json()["error"]["message"].startswith(told)
+
+
+async def test_what_is_wrong_is_said_in_sentences(ada: Caller) -> None:
+    for given, said in (
+        ({"name": "a\0b"}, "body.name: has characters that are not allowed here."),
+        ({"name": " "}, "body.name: must not be empty."),
+        ({}, "body.name: this is missing."),
+        ({"name": "w", "colour": 1}, "body.colour: there is no such field."),
+        (
+            {"name": "w", "standby_ttl_seconds": 5},
+            "body.standby_ttl_seconds: must be 0 (never) or at least 60 seconds.",
+        ),
+        ({"name": "w", "backend": "vm"}, "body.backend: must be process, docker or k8s."),
+        ({"name": "w", "image_ref": "x'y"}, "image_ref: x'y is not offered for process workspaces."),
+    ):
+        message = (await ada.post("/workspaces", given)).json()["error"]["message"]
+        assert message.startswith(said), message
+    for path in ("/workspaces/x", "/workspaces?limit=x", "/workspaces?phase=x"):
+        message = (await ada.get(path)).json()["error"]["message"]
+        assert message.endswith("."), message
+        assert "'" not in message
+
+
 UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({}, "body.name"),
     ({"name": " "}, "body.name"),
@@ -71,7 +146,14 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"name": "w", "desired_state": "DELETED"}, "body.desired_state"),
     ({"name": "w", "desired_state": "PENDING"}, "body.desired_state"),
     ({"name": "w", "image_ref": "other"}, "Choose one of: ide, jupyterlab"),
-    ({"name": "w", "image_ref": "jupyterlab", "backend": "docker"}, "Choose one of: ide."),
+    ({"name": "w", "image_ref": "jupyterlab", "backend": "docker"}, "Choose one of: registry.example/team/*, ide."),
+    ({"name": "w", "image_ref": "registry.example/team/x"}, "is not offered for process workspaces."),
+    ({"name": "w", "image_ref": "registry.example/team/*", "backend": "docker"}, "is not offered"),
+    ({"name": "w", "backend": "docker", "instance_backend": "process"}, "backend and instance_backend are the same"),
+    ({"name": "w", "desired": "RUNNING", "desired_state": "STANDBY"}, "desired_state and desired are the same"),
+    ({"name": "w", "desired": "DELETED"}, "body.desired_state: must be RUNNING, STANDBY or ARCHIVED."),
+    ({"name": "w", "instance_backend": "k8s"}, "k8s workspaces are not offered here."),
+    ({"name": "w", "storage_backend": "k8s-pvc"}, "k8s-pvc does not go with process workspaces."),
     ({"name": "w", "backend": "k8s"}, "Choose one of: process, docker."),
     ({"name": "w", "backend": "vm"}, "body.backend"),
     ({"name": "w", "from_archive": "x"}, "body.from_archive"),
@@ -270,7 +352,7 @@ async def test_a_home_that_cannot_be_archived_is_not_lost_without_a_word(
 
 
 async def test_nothing_is_deleted_or_recovered_during_an_operation(ada: Caller, owner: Connection) -> None:
-    path = f"/workspaces/{await ada.has(owner, 'STANDBY', desired_state='DELETED', operation='ARCHIVING')}"
+    path = f"/workspaces/{await ada.has(owner, 'STANDBY', desired_state='DELETED', operation='STOPPING')}"
     for answer in (await ada.delete(path), await ada.post(f"{path}/undelete"), await ada.post(f"{path}/recover")):
         assert error(answer) == (409, "conflict")
 

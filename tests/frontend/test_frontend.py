@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from codehub.model.conditions import archive_adopted
 from codehub.model.ttl import next_transition
 from codehub.model.workspace import Desired, Phase
 from codehub.web.dashboard import built
@@ -33,6 +34,16 @@ def test_its_own_tests_pass(node: str) -> None:
     command = [node, "--test", "tests/*.test.ts"]
     done = subprocess.run(command, check=False, cwd=FRONTEND, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_it_understands_that_a_newer_archive_was_adopted(node: str) -> None:
+    _, told = archive_adopted(b.NOW, b.later(3600), b.later(7200))
+    script = """import { adoptionOf } from "./src/lib/because.ts";
+                console.log(JSON.stringify(adoptionOf(process.argv[1])))"""
+    command = [node, "--input-type=module", "-e", script, told.message]
+    done = subprocess.run(command, check=True, cwd=FRONTEND, capture_output=True, text=True, timeout=60)
+    said = [f"{at:%Y-%m-%dT%H:%M}:00Z" for at in (b.NOW, b.later(3600))]
+    assert json.loads(done.stdout) == dict(zip(("archive", "database"), said, strict=True))
 
 
 def test_it_understands_why_a_ttl_acts(node: str) -> None:

@@ -24,6 +24,7 @@ from codehub.web.proxy.gate import Gate, Pace
 from codehub.web.proxy.ports import Decision, Request, Route
 from tests.accounts.people import Person, add_person
 from tests.db.support import add_workspace
+from tests.support import TEST_HOSTS
 
 API = "unix:/run/api"
 SSE = "test:sse:"
@@ -121,7 +122,7 @@ async def gate_over(
 
     async with open_pool(database, Role.PROXY, timeouts=API_TIMEOUTS) as own:
         doors = CountedDoors(own, idle=timedelta(days=7))
-        gate = Gate(doors, hear, Hosts(workspace_host), Backends([API]), pace)
+        gate = Gate(doors, hear, Hosts(workspace_host, names=TEST_HOSTS), Backends([API]), pace)
         running = asyncio.create_task(gate.run())
         try:
             yield Scene(gate, doors, owner, pool)

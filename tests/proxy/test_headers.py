@@ -1,5 +1,7 @@
 """What a head becomes on its way, as tables."""
 
+from dataclasses import replace
+
 import pytest
 
 from codehub.web.forwarded import networks
@@ -45,6 +47,10 @@ OURS = [b"host: hub:8080", b"x-forwarded-for: 10.0.0.9", b"x-forwarded-host: hub
         (b"X-Real-IP: 1.1.1.1", [], []),
         (b"X-CodeHub-User: root", [], []),
         (b"x-codehub_user: root", [], []),
+        (b"Content_Length: 3", [], []),
+        (b"Transfer_Encoding: chunked", [], []),
+        (b"Proxy_Connection: close", [], []),
+        (b"X_Own: 1", [b"x_own: 1"], [b"x_own: 1"]),
         (b"Connection: close, X-Secret\r\nX-Secret: 1\r\nX-Open: 2", [b"x-open: 2"], [b"x-open: 2"]),
         (b"Keep-Alive: 5\r\nProxy-Connection: a\r\nTE: trailers\r\nProxy-Authorization: x", [], []),
         (b"Upgrade: h2c\r\nHTTP2-Settings: x\r\nConnection: upgrade, http2-settings", [], []),
@@ -165,10 +171,34 @@ def test_cookies_are_confined_in_an_answer_and_the_api_s_are_not() -> None:
         (b"http://hub:8080/x", b"http://hub:8080/w/7/x"),
         (b"http://hub:80801/x", b"http://hub:80801/x"),
         (b"", b""),
+        (b"?a=/../../x", b"?a=/../../x"),
+        (b"lab/tree", b"lab/tree"),
+        (b"../../api/v1/users", b"/w/7/"),
+        (b"..", b"/w/7/"),
+        (b"..%2f..", b"..%2f.."),
+        (b"a/../../../x", b"/w/7/"),
+        (b"%2e%2E/%2e./x", b"/w/7/"),
+        (b"/w/7/../../api/v1/users", b"/w/7/api/v1/users"),
+        (b"/w/7/%2e%2e/8/", b"/w/7/w/8/"),
+        (b"/w/7/a/../b?c#d", b"/w/7/b?c#d"),
+        (b"//hub:8080/api/v1", b"//hub:8080/w/7/api/v1"),
+        (b"///hub:8080/api/v1", b"//hub:8080/w/7/api/v1"),
+        (b"/\\hub:8080/api", b"//hub:8080/w/7/api"),
+        (b"\\\\hub:8080\\api", b"//hub:8080/w/7/api"),
+        (b"HTTP:/\\HUB:8080/api", b"http://hub:8080/w/7/api"),
+        (b"http:hub:8080/api", b"/w/7/"),
+        (b"http:../../api/v1/users", b"/w/7/"),
+        (b"HTTPS:/api/v1/users", b"/w/7/"),
+        (b"ht\ttp://hub:8080/\tapi", b"http://hub:8080/w/7/api"),
+        (b"http://me@hub:8080/api", b"http://hub:8080/w/7/api"),
+        (b"http://hub:8080", b"http://hub:8080/w/7/"),
+        (b"http://hub:8080?x", b"http://hub:8080/w/7/?x"),
+        (b"mailto:a@hub:8080", b"mailto:a@hub:8080"),
     ],
 )
 def test_redirects_below_a_prefix(location: bytes, becomes: bytes) -> None:
-    assert located(location, asked(), PATH) == becomes
+    request = replace(asked(), target=b"/w/7/x")
+    assert located(location, request, PATH) == becomes
 
 
 @pytest.mark.parametrize(
@@ -207,7 +237,7 @@ def test_two_origins_are_none() -> None:
 
 def test_trailers_say_nothing_that_a_head_should_have_said() -> None:
     block = b"X-Sum: 1\r\nContent-Length: 3\r\nHost: x\r\nAuthorization: x\r\nCookie: a=b\r\n"
-    block += b"Set-Cookie: a=b\r\nX-Forwarded-For: 1\r\nTrailer: x"
+    block += b"Set-Cookie: a=b\r\nX-Forwarded-For: 1\r\nTrailer: x\r\nContent_Length: 3\r\nTransfer_Encoding: chunked"
     assert trailers(read_fields(block).pairs) == b"x-sum: 1\r\n"
 
 

@@ -50,6 +50,13 @@ REFUSED = {
     "an empty host": (400, b"GET / HTTP/1.1\r\nHost:\r\n\r\n"),
     "a host with a path": (400, b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"),
     "a host with a user": (400, b"GET / HTTP/1.1\r\nHost: me@a\r\n\r\n"),
+    "a list of hosts": (400, b"GET / HTTP/1.1\r\nHost: a.localhost,b\r\n\r\n"),
+    "a host with an escape": (400, b"GET / HTTP/1.1\r\nHost: a%2eb\r\n\r\n"),
+    "a host with a semicolon": (400, b"GET / HTTP/1.1\r\nHost: a;b\r\n\r\n"),
+    "a port that is none": (400, b"GET / HTTP/1.1\r\nHost: a:8o\r\n\r\n"),
+    "an open bracket": (400, b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n"),
+    "two credentials": (400, GET + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"),
+    "the same credentials twice": (400, GET + b"Authorization: Bearer a\r\nauthorization: Bearer a\r\n\r\n"),
     "another host in the target": (400, b"GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n"),
     "another scheme": (400, b"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n"),
     "no path": (400, b"GET a HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -119,6 +126,7 @@ CHUNKS_REFUSED = {
     "an endless size": b"5;" + b"a" * 9000,
     "a folded trailer": b"0\r\nX: y\r\n z\r\n\r\n",
     "a bare LF in a trailer": b"0\r\nX: y\nZ: z\r\n\r\n",
+    "trailers that are too large together": b"0\r\n" + b"X: %b\r\n" % (b"y" * 1000) * 17 + b"\r\n",
 }
 
 

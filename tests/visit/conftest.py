@@ -21,7 +21,7 @@ from tests.db.support import add_workspace
 
 __all__ = ["context"]
 
-MAIN, PLAIN = "localhost:8080", "127.0.0.1:8080"
+MAIN, PLAIN, LOOPBACK = "localhost:8080", "192.0.2.8:8080", "127.0.0.1:8080"
 GOING_THERE = {
     "Sec-Fetch-Mode": "navigate",
     "Sec-Fetch-Dest": "document",

@@ -24,7 +24,7 @@ from tests.accounts.people import Person, add_person, session_headers, token_hea
 from tests.api.caller import error
 from tests.db.support import add_workspace, change, read
 from tests.support import eventually_async
-from tests.visit.conftest import MAIN, PLAIN, Browser, api_over, moving, resting, running
+from tests.visit.conftest import LOOPBACK, MAIN, PLAIN, Browser, api_over, moving, resting, running
 
 
 async def desired(owner: Connection, workspace: WorkspaceId) -> str:
@@ -52,7 +52,7 @@ async def test_a_foreign_workspace_is_not_there(
     theirs = await resting(owner, bob, phase, **columns)
     page = await ada.goes_to(f"/w/{theirs}/", host)
     assert page.status_code == 404
-    assert "no such workspace" in page.text
+    assert "Workspace not found" in page.text
     assert error(await ada.fetches(f"/w/{theirs}/", host)) == (404, "not_found")
     assert await desired(owner, theirs) == phase
 
@@ -83,8 +83,33 @@ async def test_a_token_that_may_only_read_does_not_enter(
     assert error(await reader.fetches(f"/w/{workspace}/", PLAIN)) == (403, "read_only_token")
 
 
+async def test_an_administrator_enters_others_workspaces_on_origins_of_their_own_only(
+    http: httpx.AsyncClient, pool: Pool, owner: Connection, workspace: WorkspaceId
+) -> None:
+    """One view of a hostile page in path mode made a new administrator."""
+    root = await add_person(pool, "root", UserRole.ADMIN)
+    browser = Browser(http, {"Cookie": (await session_headers(pool, root))["Cookie"]})
+    page = await browser.goes_to(f"/w/{workspace}/x", PLAIN)
+    assert page.status_code == 403
+    assert "CODEHUB_PATH_MODE" in page.text
+    assert error(await browser.fetches(f"/w/{workspace}/x", PLAIN)) == (403, "path_mode")
+    assert await (await owner.execute("SELECT FROM visits")).fetchall() == [], "no door was opened"
+    token = Browser(http, await token_headers(pool, root))
+    assert (await token.fetches(f"/w/{workspace}/x", PLAIN)).status_code == 307, "a program shows no pages"
+    assert (await browser.goes_to(f"/w/{workspace}/x", MAIN)).status_code == 303
+
+
 async def test_an_administrators_visit_is_recorded_first(
-    http: httpx.AsyncClient, pool: Pool, owner: Connection, ada: Browser, workspace: WorkspaceId
+    context: Context, pool: Pool, owner: Connection, workspace: WorkspaceId
+) -> None:
+    accounts = context.settings.accounts.model_copy(update={"path_mode": "trusted"})
+    trusted = replace(context, settings=context.settings.model_copy(update={"accounts": accounts}))
+    async with api_over(trusted) as http:
+        await _visit_of_an_administrator(http, pool, owner, workspace)
+
+
+async def _visit_of_an_administrator(
+    http: httpx.AsyncClient, pool: Pool, owner: Connection, workspace: WorkspaceId
 ) -> None:
     root = await add_person(pool, "root", UserRole.ADMIN)
     browser = Browser(http, {"Cookie": (await session_headers(pool, root))["Cookie"]})
@@ -93,8 +118,25 @@ async def test_an_administrators_visit_is_recorded_first(
     assert (await browser.goes_to(f"/w/{workspace}/x", PLAIN)).status_code == 503, "once is enough: it is not a circle"
     rows = await (await owner.execute("SELECT action, workspace_id, actor_user_id FROM audit_log")).fetchall()
     assert rows == [("workspace.visit", workspace, root.id)]
-    seen = await ada.fetches(f"/api/v1/workspaces/{workspace}/visits", PLAIN)
+    seen = await browser.fetches(f"/api/v1/workspaces/{workspace}/visits", PLAIN)
     assert [each["by"] for each in seen.json()["items"]] == ["root"]
+
+
+@pytest.mark.parametrize("path", ["/", "/workspaces/new?a=b", "/admin", "/w/{workspace}/lab?x=1", "/nothing"])
+@pytest.mark.parametrize("host", [LOOPBACK, "[::1]:8080", "127.9.9.9"])
+async def test_people_at_a_loopback_address_are_sent_to_localhost(
+    context: Context, workspace: WorkspaceId, path: str, host: str
+) -> None:
+    """There every workspace has an origin of its own."""
+    there, port = path.format(workspace=workspace), ":8080" if host.endswith(":8080") else ""
+    async with api_over(replace(context, to_localhost=True)) as http:
+        answer = await Browser(http).goes_to(there, host)
+        assert (answer.status_code, answer.headers["location"]) == (307, f"http://localhost{port}{there}")
+        assert (await Browser(http).goes_to(there, MAIN)).status_code != 307, "it is not a circle"
+        assert (await Browser(http).fetches("/healthz", host)).status_code == 200, "probes are no people"
+        assert (await Browser(http).goes_to("/api/v1/login/link?code=x", host)).status_code != 307, "a code stays here"
+    async with api_over(context) as http:
+        assert (await Browser(http).goes_to(there, host)).status_code != 307, "only where localhost is surely us"
 
 
 async def test_pages_of_other_origins_get_nowhere(ada: Browser, workspace: WorkspaceId) -> None:
@@ -125,7 +167,7 @@ async def test_going_there_wakes_it(ada: Browser, person: Person, owner: Connect
     asleep = await resting(owner, person, "STANDBY")
     page = await ada.goes_to(f"/w/{asleep}/")
     assert page.status_code == 503
-    assert "Opening thesis" in page.text
+    assert "Opening “thesis”" in page.text
     assert '<noscript><meta http-equiv="refresh"' in page.text
     assert f"/w/{asleep}/.codehub/progress" in page.text
     assert "unsafe-inline" not in page.headers["content-security-policy"]
@@ -252,7 +294,7 @@ async def test_the_page_knows_how_long_it_usually_takes(ada: Browser, person: Pe
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("phase", "text"), [("ARCHIVED", "needs restoring"), ("PENDING", "needs starting")])
+@pytest.mark.parametrize(("phase", "text"), [("ARCHIVED", "“thesis” is archived"), ("PENDING", "has not been started")])
 async def test_what_needs_a_person_has_a_button(
     ada: Browser, person: Person, owner: Connection, phase: str, text: str
 ) -> None:
@@ -287,11 +329,23 @@ async def test_over_the_limit_one_can_be_stopped(ada: Browser, person: Person, o
     asleep = await resting(owner, person, "STANDBY")
     page = await ada.goes_to(f"/w/{asleep}/")
     assert page.status_code == 502
-    assert "Stop &lt;1&gt;" in page.text
+    assert "Stop “&lt;1&gt;” and open “thesis”" in page.text
     assert f"/w/{one}/.codehub/stop" in page.text
     assert f"/w/{two}/.codehub/stop" in page.text
     assert await desired(owner, asleep) == "STANDBY"
-    answer = await ada.presses(f"/w/{one}/.codehub/stop?next={quote(f'/w/{asleep}/', safe='')}")
+    assert page.text.count(f"&amp;open={asleep}") == 2
+    pressed = asyncio.create_task(
+        ada.presses(f"/w/{one}/.codehub/stop?next={quote(f'/w/{asleep}/', safe='')}&open={asleep}")
+    )
+
+    async def is_asked() -> bool:
+        return await desired(owner, one) == "STANDBY"
+
+    await eventually_async(is_asked, "the first is asked to stop")
+    assert await desired(owner, asleep) == "STANDBY", "the first still counts"
+    await change(owner, one, phase="STANDBY", endpoint=None)
+    answer = await pressed
+    assert await desired(owner, asleep) == "RUNNING"
     assert (answer.status_code, answer.headers["location"]) == (303, f"/w/{asleep}/")
     assert await desired(owner, one) == "STANDBY"
 
@@ -302,18 +356,54 @@ async def test_buttons_lead_to_no_other_site(ada: Browser, workspace: WorkspaceI
     assert answer.headers["location"] == "/"
 
 
+@pytest.mark.parametrize(
+    "place",
+    ["/api/v1/users", "/w/{other}/secret", "/w/{workspace}/../{other}/", "/w/{workspace}/%2e%2e/%2E./api/v1/users"],
+)
+@pytest.mark.parametrize("button", ["start", "stop"])
+async def test_buttons_are_no_way_out_of_a_confined_page(
+    ada: Browser, workspace: WorkspaceId, place: str, button: str
+) -> None:
+    """In path mode a workspace's page may press them, and could read whatever a redirect led to."""
+    there = place.format(workspace=workspace, other=uuid4())
+    answer = await ada.presses(f"/w/{workspace}/.codehub/{button}?next={quote(there, safe='')}", PLAIN)
+    if button == "start":
+        assert answer.headers["location"] == f"/w/{workspace}/"
+    else:
+        assert (answer.status_code, "location" in answer.headers) == (200, False)
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert f'content="0; url={there}"' in answer.text
+
+
 async def test_what_runs_and_does_not_answer_has_a_page(ada: Browser, workspace: WorkspaceId) -> None:
     page = await ada.goes_to(f"/w/{workspace}/", PLAIN, X_CodeHub_Unreachable="1")
     assert page.status_code == 502
-    assert "does not answer" in page.text
+    assert "This page retries automatically" in page.text
     assert 'http-equiv="refresh"' in page.text
     assert error(await ada.fetches(f"/w/{workspace}/", PLAIN, X_CodeHub_Unreachable="1")) == (502, "unreachable")
+
+
+async def test_pages_have_the_language_and_the_theme_of_the_dashboard(
+    ada: Browser, person: Person, owner: Connection
+) -> None:
+    archived = await resting(owner, person, "ARCHIVED")
+    for kept, lang, theme in (("ko.dark", "ko", "dark"), ("en.light", "en", "light"), ("xx.<b>", "en", "auto")):
+        cookie = f"{ada.credential['Cookie']}; codehub_look={kept}"
+        page = await ada.goes_to(f"/w/{archived}/", Cookie=cookie, Accept_Language="en")
+        assert f'<html lang="{lang}" data-theme="{theme}">' in page.text
+
+
+async def test_a_port_that_is_none_has_a_page(ada: Browser, workspace: WorkspaceId) -> None:
+    page = await ada.goes_to(f"/w/{workspace}/.codehub/port/22/")
+    assert page.status_code == 404
+    assert "Ports from 1024 to 65535 can be opened." in page.text
+    assert error(await ada.fetches(f"/w/{workspace}/.codehub/port/22/")) == (404, "not_found")
 
 
 async def test_pages_speak_korean(ada: Browser, person: Person, owner: Connection) -> None:
     archived = await resting(owner, person, "ARCHIVED")
     page = await ada.goes_to(f"/w/{archived}/", Accept_Language="ko-KR,ko;q=0.9,en-US;q=0.8")
-    assert "복원이 필요합니다" in page.text
+    assert "보관되어 있습니다" in page.text
     assert 'lang="ko"' in page.text
     assert page.headers["content-language"] == "ko"
 
@@ -352,4 +442,4 @@ async def test_without_redis_there_is_a_page(
     async with open_redis("redis://127.0.0.1:1") as away, api_over(replace(context, redis=away)) as http:
         page = await Browser(http, ada.credential).goes_to(f"/w/{workspace}/.codehub/enter?path=/&for={'a' * 64}")
     assert page.status_code == 503
-    assert "tries again by itself" in page.text
+    assert "retries automatically" in page.text

@@ -57,12 +57,29 @@ async def test_what_is_others_is_not_the_page(client: httpx.AsyncClient, path: s
     assert (await client.get(path)).status_code == 404
 
 
+async def test_who_goes_nowhere_sees_the_page_and_a_program_an_error(client: httpx.AsyncClient) -> None:
+    going = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
+    shown = await client.get("/nothing/at/all", headers=going)
+    assert (shown.status_code, shown.text) == (404, "<!doctype html>the page")
+    assert "default-src 'none'" in shown.headers["content-security-policy"]
+    for path in ("/api/v1/nothing", "/assets/gone.js"):
+        answer = await client.get(path, headers=going)
+        assert answer.json()["error"]["code"] == "not_found"
+    assert (await client.get("/nothing", headers={"Accept": "*/*"})).json()["error"]["code"] == "not_found"
+    assert (await client.post("/nothing", headers=going)).status_code == 404
+
+
 async def test_the_page_runs_nothing_but_our_own_and_speaks_to_nobody_else(client: httpx.AsyncClient) -> None:
     policy = (await client.get("/")).headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
     assert "data:" not in policy
+
+
+@pytest.mark.parametrize("path", SCREENS)
+async def test_a_page_of_another_window_has_no_hold_on_it(client: httpx.AsyncClient, path: str) -> None:
+    assert (await client.get(path)).headers["cross-origin-opener-policy"] == "same-origin"
 
 
 async def test_the_page_is_asked_for_anew_and_files_are_kept_for_ever(client: httpx.AsyncClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from codehub.config import Settings
-from codehub.dependencies import Check, Dependency
+from codehub.dependencies import Check, Degraded, Dependency
 from codehub.errors import Unavailable
 from codehub.metrics import Metrics
 from codehub.web import health
@@ -72,6 +72,19 @@ async def test_up_with_a_warning_is_ready(client: httpx.AsyncClient, checks: dic
     assert answer.status_code == 200
     assert answer.json()["status"] == "ready"
     assert answer.json()["dependencies"]["redis"] == {"state": "up", "detail": "It could be better: <b>mend it</b>."}
+
+
+async def test_up_with_something_out_behind_it_is_degraded(
+    client: httpx.AsyncClient, checks: dict[Dependency, Check]
+) -> None:
+    async def degraded() -> str:
+        return Degraded("archive store: it is full.")
+
+    checks[Dependency.COORDINATOR] = degraded
+    answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "degraded"
+    assert answer.json()["dependencies"]["coordinator"] == {"state": "up", "detail": "archive store: it is full."}
 
 
 async def test_how_workspaces_are_kept_apart_is_told_as_it_is_now(checks: dict[Dependency, Check]) -> None:
@@ -241,7 +254,7 @@ async def test_details_are_told_to_the_networks_that_a_setting_names(
         await app({**scope, "client": (peer, 1234) if peer else None}, receive, send)
 
     headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(from_there), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(from_there), base_url="http://localhost") as client:
         ready = await client.get("/readyz", headers=headers)
         metrics = await client.get("/metrics", headers=headers)
     assert ready.status_code == 503, "everybody may know that"

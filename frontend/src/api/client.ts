@@ -39,10 +39,26 @@ interface Asked {
   ifMatch?: string | null;
 }
 
-type Method = "GET" | "POST" | "PATCH" | "DELETE";
+type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** Told when a session has ended; the application shows the login then. */
 export const loggedOut = new EventTarget();
+
+/**
+ * A fresh proof that it is really them (services/proofs.py): in this page's memory and nowhere else, so that a page that
+ * shares the session's cookie does not have it.
+ */
+let proof: { text: string; until: number } | null = null;
+let askForProof: (() => Promise<boolean>) | null = null;
+
+export function keepProof(given: { proof: string; seconds: number }): void {
+  proof = { text: given.proof, until: Date.now() + given.seconds * 1000 };
+}
+
+/** Who asks people for their password, where a request needs it; the answer is whether they gave it. */
+export function onProofAsked(ask: () => Promise<boolean>): void {
+  askForProof = ask;
+}
 
 let clockOffset = 0;
 
@@ -54,11 +70,17 @@ export function serverNow(): number {
 export async function call<T>(method: Method, path: string, asked: Asked = {}): Promise<Answer<T>> {
   // What was seen before may be what the first attempt has changed.
   const repeats = method === "POST" || asked.ifMatch ? 0 : REPEATS;
+  let mayProve = true;
   for (let attempt = 0; ; attempt++) {
     try {
       return await callOnce<T>(method, path, asked);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
+      if (error.code === "proof_required" && mayProve && askForProof && (await askForProof())) {
+        mayProve = false; // nothing was done yet
+        attempt--;
+        continue;
+      }
       error.repeated = attempt > 0;
       const mayPass = error.status === 503 || error.code === "offline";
       if (!mayPass || error.retryAfter === null || attempt === repeats) throw error;
@@ -72,6 +94,7 @@ async function callOnce<T>(method: Method, path: string, asked: Asked): Promise<
   const headers: Record<string, string> = { Accept: "application/json" };
   if (asked.body !== undefined) headers["Content-Type"] = "application/json";
   if (asked.ifMatch) headers["If-Match"] = asked.ifMatch;
+  if (proof && method !== "GET" && Date.now() < proof.until) headers["Login-Proof"] = proof.text;
   let response: Response;
   let text: string;
   try {
@@ -120,6 +143,11 @@ export async function all<T>(path: string, query: Asked["query"] = {}): Promise<
     cursor = page.next_cursor;
   } while (cursor);
   return found;
+}
+
+/** Where a browser goes for itself: what is saved as a file, for example. */
+export function urlOf(path: string, query: Asked["query"]): string {
+  return BASE + path + queryOf(query);
 }
 
 function queryOf(given: Asked["query"]): string {

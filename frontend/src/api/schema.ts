@@ -9,11 +9,14 @@ export interface components {
     schemas: {
         /**
          * AcceptedLosses
-         * @description Homes that are missing, and are not coming back.
+         * @description Homes or archives that are missing, and are not coming back.
          */
         AcceptedLosses: {
-            /** @description Where they were. */
-            backend: components["schemas"]["InstanceBackend"];
+            /**
+             * Backend
+             * @description Where they were: a backend, or archives for the archive store.
+             */
+            backend: components["schemas"]["InstanceBackend"] | "archives";
         };
         /**
          * ActorKind
@@ -78,6 +81,11 @@ export interface components {
             action: string;
             /** Workspace Id */
             workspace_id: string | null;
+            /**
+             * Workspace Name
+             * @description As it is called now; null when it is gone.
+             */
+            workspace_name: string | null;
             /** Address */
             address: string | null;
             /** Details */
@@ -182,6 +190,17 @@ export interface components {
          * @enum {string}
          */
         Desired: "DELETED" | "ARCHIVED" | "STANDBY" | "RUNNING";
+        /**
+         * DiscardedArchives
+         * @description Archives that the database does not remember, and that nobody wants.
+         */
+        DiscardedArchives: {
+            /**
+             * Keys
+             * @description `unremembered` of a collection's report names them.
+             */
+            keys: string[];
+        };
         /**
          * DurationsPoint
          * @description How long what ended well about this time had taken.
@@ -338,6 +357,12 @@ export interface components {
              * @default false
              */
             unknown_too: boolean;
+            /**
+             * Orphans
+             * @description Instances and volumes of no workspace, instead of archives.
+             * @default false
+             */
+            orphans: boolean;
         };
         /**
          * GcRun
@@ -361,6 +386,8 @@ export interface components {
             override: boolean;
             /** Unknown Too */
             unknown_too: boolean;
+            /** Orphans */
+            orphans: boolean;
             /** Started At */
             started_at: string | null;
             /** Finished At */
@@ -445,16 +472,23 @@ export interface components {
         };
         /**
          * Image
-         * @description Something a workspace can run.
+         * @description Something a workspace can run: what `image_ref` may be, or a pattern of that.
          */
         Image: {
             /**
              * Name
              * @example code-server
+             * @example registry.example/team/*
              */
             name: string;
             /** Backends */
             backends: components["schemas"]["InstanceBackend"][];
+            /**
+             * Is Pattern
+             * @description Whether it stands for many: `image_ref` names one that it allows.
+             * @default false
+             */
+            is_pattern: boolean;
         };
         /**
          * Images
@@ -484,6 +518,12 @@ export interface components {
             hours: number;
         };
         /**
+         * Leaving
+         * @description What becomes of a deleted user's workspaces.
+         * @enum {string}
+         */
+        Leaving: "trash" | "purge";
+        /**
          * Limits
          * @description Running workspaces in all and by user; those who use most come first.
          */
@@ -491,14 +531,45 @@ export interface components {
             total: components["schemas"]["QuotaInUse"];
             /** Per User Limit */
             per_user_limit: number;
+            /** Workspaces Per User Limit */
+            workspaces_per_user_limit: number;
             /** Users */
             users: components["schemas"]["UserInUse"][];
+            /** @description What administrators set. */
+            set: components["schemas"]["SetLimits"];
+            /** @description What holds where nothing is set. */
+            configured: components["schemas"]["SetLimits"];
+        };
+        /**
+         * ListeningPort
+         * @description A port that a program in the workspace listens on.
+         */
+        ListeningPort: {
+            /**
+             * Port
+             * @example 8000
+             */
+            port: number;
+            /**
+             * Url
+             * @description Where its owner opens it.
+             * @example /w/…/.codehub/port/8000/
+             */
+            url: string;
         };
         /**
          * LoggedIn
          * @description The answer to a login; the session is in the cookie.
          */
         LoggedIn: {
+            /** Proof */
+            proof: string;
+            /**
+             * Seconds
+             * @description For how long it counts.
+             * @default 300
+             */
+            seconds: number;
             user: components["schemas"]["Me"];
         };
         /**
@@ -551,6 +622,28 @@ export interface components {
             role: components["schemas"]["UserRole"];
         };
         /**
+         * Measurement
+         * @description What the workspace used at a moment, or in the minutes before it; null is not known.
+         */
+        Measurement: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Cpus
+             * @description Processors in use.
+             * @example 0.4
+             */
+            cpus: number | null;
+            /**
+             * Memory Bytes
+             * @example 412000000
+             */
+            memory_bytes: number | null;
+        };
+        /**
          * NewWorkspace
          * @description A workspace to make. What is left out is as this installation does it.
          */
@@ -565,9 +658,23 @@ export interface components {
             description?: string | null;
             /** Memo */
             memo?: string | null;
+            /**
+             * Tags
+             * @description At most 20, each of at most 50 characters.
+             * @default []
+             * @example [
+             *       "gpu"
+             *     ]
+             */
+            tags: string[];
             /** Image Ref */
             image_ref?: string | null;
+            /** @description One that this installation has; GET /images names them. */
+            instance_backend?: components["schemas"]["InstanceBackend"] | null;
+            /** @description The same as instance_backend. */
             backend?: components["schemas"]["InstanceBackend"] | null;
+            /** @description What belongs to the instance_backend: there is one for each. */
+            storage_backend?: components["schemas"]["StorageBackend"] | null;
             /** Standby Ttl Seconds */
             standby_ttl_seconds?: number | null;
             /** Archive Ttl Seconds */
@@ -578,6 +685,13 @@ export interface components {
              * @enum {string}
              */
             desired_state: "RUNNING" | "STANDBY" | "ARCHIVED";
+            /**
+             * Desired
+             * @description The same as desired_state.
+             * @default RUNNING
+             * @enum {string}
+             */
+            desired: "RUNNING" | "STANDBY" | "ARCHIVED";
             /**
              * From Archive
              * @description A workspace of yours, living or in the trash: the new one begins with its newest archive.
@@ -723,6 +837,28 @@ export interface components {
             files: number;
         };
         /**
+         * Proof
+         * @description That it is really them; for requests that ask for it, in the header Login-Proof.
+         */
+        Proof: {
+            /** Proof */
+            proof: string;
+            /**
+             * Seconds
+             * @description For how long it counts.
+             * @default 300
+             */
+            seconds: number;
+        };
+        /**
+         * Proving
+         * @description One's own password.
+         */
+        Proving: {
+            /** Password */
+            password: string;
+        };
+        /**
          * QuotaInUse
          * @description How many may run, and how many do.
          */
@@ -754,6 +890,11 @@ export interface components {
              * @default false
              */
             forced: boolean;
+            /**
+             * Desired State
+             * @description What it is to be afterwards; left out, that stays as it was.
+             */
+            desired_state?: ("RUNNING" | "STANDBY" | "ARCHIVED") | null;
         };
         /**
          * Scope
@@ -761,6 +902,18 @@ export interface components {
          * @enum {string}
          */
         Scope: "read" | "write";
+        /**
+         * SetLimits
+         * @description Limits for all users; null is what is configured.
+         */
+        SetLimits: {
+            /** Max Running Global */
+            max_running_global?: number | null;
+            /** Max Running Per User */
+            max_running_per_user?: number | null;
+            /** Max Workspaces Per User */
+            max_workspaces_per_user?: number | null;
+        };
         /**
          * ShownSession
          * @description Who asks, how they proved it, and until when that holds.
@@ -825,7 +978,25 @@ export interface components {
              * @enum {string}
              */
             login: "password" | "oidc" | "none";
+            /**
+             * Last Login At
+             * @description In lists, as far as the audit log reaches back.
+             */
+            last_login_at: string | null;
+            /**
+             * Max Running
+             * @description A limit of the user's own; null is everybody's.
+             */
+            max_running: number | null;
+            /** Max Workspaces */
+            max_workspaces: number | null;
         };
+        /**
+         * StorageBackend
+         * @description What kind of infrastructure the volume lives on.
+         * @enum {string}
+         */
+        StorageBackend: "directory" | "docker-volume" | "k8s-pvc";
         /**
          * TokenRequest
          * @description What it is for, what it may do, and for how long.
@@ -888,6 +1059,34 @@ export interface components {
             can_recover_from: components["schemas"]["RecoverFrom"][];
         };
         /**
+         * Usage
+         * @description What a running workspace uses. Nothing is known of one that does not run, or that cannot be measured.
+         */
+        Usage: {
+            now: components["schemas"]["Measurement"] | null;
+            /**
+             * Day
+             * @description The last day, oldest first; the most memory of each time.
+             */
+            day: components["schemas"]["Measurement"][];
+            /**
+             * Ports
+             * @description Null where they cannot be seen.
+             */
+            ports: components["schemas"]["ListeningPort"][] | null;
+            limits: components["schemas"]["UsageLimits"];
+        };
+        /**
+         * UsageLimits
+         * @description What a workspace may use at most; null is no limit.
+         */
+        UsageLimits: {
+            /** Cpus */
+            cpus: number | null;
+            /** Memory Bytes */
+            memory_bytes: number | null;
+        };
+        /**
          * UserChange
          * @description What is to be different; what is left out stays as it is.
          */
@@ -897,6 +1096,16 @@ export interface components {
             disabled?: boolean | null;
             /** Password */
             password?: string | null;
+            /**
+             * Max Running
+             * @description A limit of the user's own; null takes it away.
+             */
+            max_running?: number | null;
+            /**
+             * Max Workspaces
+             * @description A limit of the user's own; null takes it away.
+             */
+            max_workspaces?: number | null;
         };
         /**
          * UserInUse
@@ -906,6 +1115,8 @@ export interface components {
             user: components["schemas"]["Person"];
             /** Running */
             running: number;
+            /** Limit */
+            limit: number;
         };
         /**
          * UserRequest
@@ -963,7 +1174,7 @@ export interface components {
         };
         /**
          * Workspace
-         * @description A workspace.
+         * @description A workspace. `backend` and `error` say again, in one place, what fields of their own say.
          */
         Workspace: {
             /**
@@ -971,6 +1182,11 @@ export interface components {
              * Format: uuid
              */
             id: string;
+            /**
+             * Owner User Id
+             * Format: uuid
+             */
+            owner_user_id: string;
             owner: components["schemas"]["Person"];
             /**
              * Name
@@ -981,12 +1197,25 @@ export interface components {
             description: string | null;
             /** Memo */
             memo: string | null;
+            /** Tags */
+            tags: string[];
+            /** Is Favorite */
+            is_favorite: boolean;
             /**
              * Image Ref
              * @example code-server
              */
             image_ref: string;
+            instance_backend: components["schemas"]["InstanceBackend"];
+            storage_backend: components["schemas"]["StorageBackend"];
+            /** @description The same as instance_backend. */
             backend: components["schemas"]["InstanceBackend"];
+            /**
+             * Home Store Key
+             * @description The volume's name.
+             * @example ws-0b1f6e0c-5f5e-4b3e-9d7e-0d2f4f8f9a11-home
+             */
+            home_store_key: string;
             /**
              * Created At
              * Format: date-time
@@ -1010,7 +1239,27 @@ export interface components {
             operation: components["schemas"]["Operation"];
             /** Op Started At */
             op_started_at: string | null;
+            /**
+             * Op Id
+             * @description Of the operation in progress, or of the last one.
+             */
+            op_id: string | null;
+            /**
+             * Observed At
+             * @description When a look last changed something, at least.
+             */
+            observed_at: string | null;
             progress: components["schemas"]["Progress"] | null;
+            /**
+             * Error Reason
+             * @example RetryExceeded
+             */
+            error_reason: string | null;
+            /**
+             * Error Count
+             * @description Failed attempts.
+             */
+            error_count: number;
             error: components["schemas"]["Trouble"] | null;
             /** Conditions */
             conditions: {
@@ -1039,8 +1288,14 @@ export interface components {
              */
             undelete_until: string | null;
             /**
+             * Archive Key
+             * @description Where its archive is, below the store's prefix.
+             * @example 0b1f6e0c-5f5e-4b3e-9d7e-0d2f4f8f9a11/5d9d4c5e-7f9e-4a54-a4be-6f2f3c1e0a77/home.tar.zst
+             */
+            archive_key: string | null;
+            /**
              * Archived
-             * @description Whether there is an archive of it.
+             * @description Whether it has an archive that can be restored, by the last look.
              */
             archived: boolean;
             /**
@@ -1065,9 +1320,20 @@ export interface components {
             /** Memo */
             memo?: string | null;
             /**
+             * Tags
+             * @description At most 20, each of at most 50 characters.
+             * @example [
+             *       "gpu"
+             *     ]
+             */
+            tags?: string[];
+            /** Is Favorite */
+            is_favorite?: boolean;
+            /**
              * Image Ref
-             * @description One of GET /images.
+             * @description One of GET /images, or an image reference that one of its patterns allows.
              * @example code-server
+             * @example registry.example:5000/team/ide:1
              */
             image_ref?: string;
             /**
@@ -1087,6 +1353,12 @@ export interface components {
              * @enum {string}
              */
             desired_state?: "RUNNING" | "STANDBY" | "ARCHIVED";
+            /**
+             * Desired
+             * @description The same as desired_state.
+             * @enum {string}
+             */
+            desired?: "RUNNING" | "STANDBY" | "ARCHIVED";
         };
         /**
          * Workspaces

@@ -14,6 +14,7 @@ export type Condition = Schemas["Condition"];
 export type RecoverFrom = NonNullable<Workspace["error"]>["can_recover_from"][number];
 export type HistoryLine = Schemas["HistoryLine"];
 export type Logs = Schemas["Logs"];
+export type Usage = Schemas["Usage"];
 export type Images = Schemas["Images"];
 export type Session = Schemas["ShownSession"];
 export type Me = Schemas["Me"];

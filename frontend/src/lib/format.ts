@@ -18,6 +18,7 @@ const relatives = cached((name) => new Intl.RelativeTimeFormat(name, { numeric: 
 const dateTimes = cached((name) => new Intl.DateTimeFormat(name, { dateStyle: "medium", timeStyle: "short" }));
 const clocks = cached((name) => new Intl.DateTimeFormat(name, { hour: "2-digit", minute: "2-digit" }));
 const numbers = cached((name) => new Intl.NumberFormat(name));
+const decimals = cached((name) => new Intl.NumberFormat(name, { maximumFractionDigits: 2 }));
 
 /** The two largest units: "3 h 5 min", "42 s". */
 export function duration(seconds: number): string {
@@ -76,4 +77,9 @@ export function bytes(n: number): string {
 
 export function count(n: number): string {
   return numbers().format(n);
+}
+
+/** With two digits behind the point at the most. */
+export function decimal(n: number): string {
+  return decimals().format(n);
 }

@@ -3,6 +3,7 @@
 import { useSyncExternalStore } from "react";
 import { en, type Key, type Words } from "../i18n/en.ts";
 import { ko } from "../i18n/ko.ts";
+import { keepLook } from "./look.ts";
 
 export type Language = "en" | "ko";
 export const LANGUAGES: Record<Language, string> = { en: "English", ko: "한국어" };
@@ -35,6 +36,7 @@ export function setLanguage(wanted: Language): void {
   localStorage.setItem(KEPT, wanted);
   current = wanted;
   document.documentElement.lang = wanted;
+  keepLook();
   for (const listener of listeners) listener();
 }
 
@@ -59,6 +61,12 @@ export function t(key: Key, values: Values = {}): string {
 export function counted(key: Key, n: number, values: Values = {}): string {
   const one = `${key}_one`;
   return t(n === 1 && one in en ? (one as Key) : key, { n: n.toLocaleString(current), ...values });
+}
+
+/** Every name that there are words for below a prefix. */
+export function wordsOf(prefix: string): string[] {
+  const head = `${prefix}.`;
+  return Object.keys(en).flatMap((key) => (key.startsWith(head) ? [key.slice(head.length)] : []));
 }
 
 /** A text whose key is made of what the server said; null when there is none for it. */

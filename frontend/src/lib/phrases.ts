@@ -2,8 +2,8 @@
 
 import type { ApiError } from "../api/client.ts";
 import type { Condition, Operation, Phase, Workspace } from "../api/types.ts";
-import { becauseOf } from "./because.ts";
-import { duration } from "./format.ts";
+import { adoptionOf, becauseOf } from "./because.ts";
+import { dateTime, duration } from "./format.ts";
 import { known, t } from "./language.ts";
 
 export const PHASES: Phase[] = ["RUNNING", "STANDBY", "ARCHIVED", "PENDING", "ERROR", "DELETING", "DELETED"];
@@ -37,6 +37,8 @@ export function because(text: string): string {
 
 /** Who or what asked for a change. */
 export function causeWord(cause: string): string {
+  const adopted = adoptionWord(cause);
+  if (adopted) return adopted;
   const ttl = /^ttl: (.*)$/.exec(cause);
   if (ttl) return because(ttl[1] ?? "");
   const person = /^(user|token) (.*)$/.exec(cause);
@@ -49,7 +51,17 @@ export function conditionName(key: string): string {
 }
 
 export function conditionWord(condition: Condition): string {
-  return known("reason", condition.reason) ?? (condition.message || condition.reason);
+  return (
+    adoptionWord(condition.message ?? "") ??
+    known("reason", condition.reason) ??
+    (condition.message || condition.reason)
+  );
+}
+
+function adoptionWord(text: string): string | null {
+  const found = adoptionOf(text);
+  if (!found) return null;
+  return t("reason.RestoredFromArchive", { archive: dateTime(found.archive), database: dateTime(found.database) });
 }
 
 export interface Explained {

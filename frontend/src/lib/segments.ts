@@ -1,6 +1,7 @@
 /** A history as pieces of time: from each change to the next. */
 
 import type { HistoryLine, Operation, Phase } from "../api/types.ts";
+import { adoptionOf } from "./because.ts";
 
 export interface Segment {
   from: number;
@@ -13,6 +14,11 @@ export interface Segment {
   now: boolean;
 }
 
+/** Neither a step nor a phase, and worth a line: a restored database was given a newer archive of it. */
+export function isToldAlone(cause: string): boolean {
+  return adoptionOf(cause) !== null;
+}
+
 /** Oldest first. One operation is one piece, whatever it changed on the way; so is a phase between two of them. */
 export function segmentsOf(newestFirst: readonly HistoryLine[], now: number): Segment[] {
   const found: Segment[] = [];
@@ -21,7 +27,7 @@ export function segmentsOf(newestFirst: readonly HistoryLine[], now: number): Se
     const last = found.at(-1);
     if (last) last.to = at;
     const same = last?.operation === line.operation && (line.operation !== "NONE" || last.phase === line.phase);
-    if (last && same) {
+    if (last && same && !isToldAlone(line.cause)) {
       last.error = line.error_reason ?? last.error;
       continue;
     }

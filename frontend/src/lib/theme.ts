@@ -1,5 +1,7 @@
 /** Light, dark, or as the machine has it. */
 
+import { keepLook } from "./look.ts";
+
 export type Theme = "auto" | "light" | "dark";
 
 const KEPT = "codehub.theme";
@@ -16,4 +18,5 @@ export function setTheme(wanted: Theme): void {
 
 export function apply(): void {
   document.documentElement.dataset.theme = theme();
+  keepLook();
 }

@@ -1,7 +1,7 @@
 /** Logging in: with a password, and through the OpenID provider where there is one. */
 
 import { type FormEvent, useEffect, useState } from "react";
-import { ApiError, get, post } from "../api/client.ts";
+import { ApiError, get, keepProof, post } from "../api/client.ts";
 import type { LoginOptions } from "../api/types.ts";
 import { useTitle } from "../lib/hooks.ts";
 import { t } from "../lib/language.ts";
@@ -36,7 +36,7 @@ export function Login({ onLogin }: { onLogin: () => Promise<void> }) {
     setBusy(true);
     setError(null);
     try {
-      await post("/login", { username, password });
+      keepProof(await post<{ proof: string; seconds: number }>("/login", { username, password }));
       goOn(next, onLogin);
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;

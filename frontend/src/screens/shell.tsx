@@ -3,6 +3,7 @@
 import { type ReactNode, useEffect, useState } from "react";
 import { post } from "../api/client.ts";
 import type { Me } from "../api/types.ts";
+import { forgetDrafts } from "../lib/draft.ts";
 import { LANGUAGES, type Language, language, setLanguage, t } from "../lib/language.ts";
 import { Link, usePath } from "../lib/router.tsx";
 import { setTheme, type Theme, theme } from "../lib/theme.ts";
@@ -104,6 +105,7 @@ export function Logout({ onLogout }: { onLogout: () => void }) {
     setBusy(true);
     try {
       await post("/logout");
+      forgetDrafts();
       onLogout();
     } catch (error) {
       complain(error);

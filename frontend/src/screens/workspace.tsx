@@ -16,6 +16,7 @@ import { Memo } from "./workspace/memo.tsx";
 import { Now } from "./workspace/now.tsx";
 import { Recovery } from "./workspace/recovery.tsx";
 import { Settings } from "./workspace/settings.tsx";
+import { Usage } from "./workspace/usage.tsx";
 
 const FOREIGN_MS = 2_000;
 
@@ -62,7 +63,8 @@ function Whole({ workspace, me, reload }: { workspace: Workspace; me: Me; reload
           {!gone && <LogTail workspace={workspace} />}
         </div>
         <aside>
-          <Conditions workspace={workspace} />
+          <Usage workspace={workspace} />
+          <Conditions workspace={workspace} isAdmin={me.role === "admin"} />
           {!gone && <Settings key={id} workspace={workspace} reload={reload} />}
         </aside>
       </div>

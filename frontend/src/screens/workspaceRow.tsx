@@ -7,12 +7,15 @@ import { useNow } from "../lib/hooks.ts";
 import { t } from "../lib/language.ts";
 import { asked } from "../lib/phrases.ts";
 import { Link } from "../lib/router.tsx";
+import { useSteady } from "../lib/steady.ts";
 import { lastUsed } from "../state/listing.ts";
+import { toggle, useSelected } from "../state/selection.ts";
 import { useWorkspace } from "../state/store.ts";
-import { want } from "../state/verbs.ts";
+import { change, want } from "../state/verbs.ts";
 import { Icon } from "../ui/icons.tsx";
 import { Badge, Button } from "../ui/parts.tsx";
 import { complain } from "../ui/toasts.tsx";
+import { OpenLink } from "./workspace/openLink.tsx";
 
 export const WorkspaceRow = memo(function WorkspaceRow({ id }: { id: string }) {
   const workspace = useWorkspace(id);
@@ -20,11 +23,22 @@ export const WorkspaceRow = memo(function WorkspaceRow({ id }: { id: string }) {
   if (!workspace) return null;
   return (
     <div className="row" data-workspace={id}>
+      <div className="row-marks">
+        <Chosen workspace={workspace} />
+        <Favorite workspace={workspace} />
+      </div>
       <div className="row-main">
         <Link href={`/workspaces/${id}`} className="row-name">
           {workspace.name}
         </Link>
-        <span className="row-about">{workspace.description || workspace.image_ref}</span>
+        <span className="row-about">
+          {workspace.tags.map((tag) => (
+            <Link key={tag} className="tag" href={`/?tag=${encodeURIComponent(tag)}`}>
+              {tag}
+            </Link>
+          ))}
+          {workspace.description || workspace.image_ref}
+        </span>
       </div>
       <div className="row-state">
         <Badge workspace={workspace} />
@@ -36,16 +50,48 @@ export const WorkspaceRow = memo(function WorkspaceRow({ id }: { id: string }) {
       <div className="row-do">
         <RowVerb workspace={workspace} />
         {workspace.phase !== "ERROR" && (
-          <a className="button plain" href={workspace.url}>
-            <Icon name="open" />
+          <OpenLink workspace={workspace} className="button plain">
             {t("verb.open")}
             <span className="hidden"> {workspace.name}</span>
-          </a>
+          </OpenLink>
         )}
       </div>
     </div>
   );
 });
+
+function Chosen({ workspace }: { workspace: Workspace }) {
+  return (
+    <input
+      type="checkbox"
+      checked={useSelected(workspace.id)}
+      aria-label={t("bulk.select", { name: workspace.name })}
+      onChange={() => toggle(workspace.id)}
+    />
+  );
+}
+
+function Favorite({ workspace }: { workspace: Workspace }) {
+  const { id, name, is_favorite } = workspace;
+  async function turn(): Promise<void> {
+    try {
+      await change(id, { is_favorite: !is_favorite }, null);
+    } catch (error) {
+      complain(error);
+    }
+  }
+  return (
+    <button
+      type="button"
+      className="star"
+      aria-pressed={is_favorite}
+      aria-label={t("list.is_favorite", { name })}
+      onClick={() => void turn()}
+    >
+      <Icon name="star" />
+    </button>
+  );
+}
 
 /** What comes next by itself, or what was asked for. */
 function nextLine(workspace: Workspace, now: number): string {
@@ -60,6 +106,8 @@ function nextLine(workspace: Workspace, now: number): string {
 /** Starting what is stopped and stopping what runs, without leaving the list. */
 function RowVerb({ workspace }: { workspace: Workspace }) {
   const [busy, setBusy] = useState(false);
+  const runs = workspace.phase === "RUNNING";
+  const steady = useSteady(runs ? "stop" : "start");
   if (workspace.phase === "ERROR") {
     return (
       <Link className="button plain" href={`/workspaces/${workspace.id}`}>
@@ -68,20 +116,25 @@ function RowVerb({ workspace }: { workspace: Workspace }) {
       </Link>
     );
   }
-  const runs = workspace.phase === "RUNNING";
   const settled = workspace.operation === "NONE" && workspace.desired_state === workspace.phase;
   async function act(): Promise<void> {
     setBusy(true);
     try {
       await want(workspace.id, runs ? "STANDBY" : "RUNNING");
     } catch (error) {
-      complain(error);
+      complain(error, { name: workspace.name, again: () => want(workspace.id, "RUNNING") });
     } finally {
       setBusy(false);
     }
   }
   return (
-    <Button kind="quiet" icon={runs ? "stop" : "play"} busy={busy} disabled={!settled} onClick={() => void act()}>
+    <Button
+      kind="quiet"
+      icon={runs ? "stop" : "play"}
+      busy={busy}
+      disabled={!settled || !steady}
+      onClick={() => void act()}
+    >
       {t(runs ? "verb.stop" : "verb.start")}
       <span className="hidden"> {workspace.name}</span>
     </Button>

@@ -1,34 +1,31 @@
 /** All of one's workspaces: live, searched, narrowed and sorted without asking the server. */
 
-import { useCallback, useDeferredValue, useMemo, useState } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo } from "react";
 import { useTitle } from "../lib/hooks.ts";
 import { language, t } from "../lib/language.ts";
 import { phaseWord } from "../lib/phrases.ts";
-import { Link } from "../lib/router.tsx";
-import { listed, type Narrow, SORTS, type Sort } from "../state/listing.ts";
+import { Link, setQuery, useQuery } from "../lib/router.tsx";
+import { listed, NARROWS, type Narrow, SORTS, viewOf } from "../state/listing.ts";
 import { useLoaded } from "../state/live.ts";
+import { select } from "../state/selection.ts";
 import { store, useStoreVersion } from "../state/store.ts";
 import { Icon } from "../ui/icons.tsx";
 import { Empty, Waiting } from "../ui/parts.tsx";
 import { useSame, VirtualList } from "../ui/virtual.tsx";
+import { BulkBar } from "./bulk.tsx";
 import { WorkspaceRow } from "./workspaceRow.tsx";
-
-const NARROWS: Narrow[] = ["all", "RUNNING", "STANDBY", "ARCHIVED", "busy", "ERROR"];
 
 export function Workspaces() {
   useTitle(t("list.title"));
   const loaded = useLoaded();
   const version = useStoreVersion();
-  const [text, setText] = useState("");
-  const [narrow, setNarrow] = useState<Narrow>("all");
-  const [sort, setSort] = useState<Sort>("recent");
-  const wanted = useDeferredValue(text);
+  const query = useQuery();
+  const view = useMemo(() => viewOf(query), [query]);
+  const wanted = useDeferredValue(view);
   const compare = useMemo(() => new Intl.Collator(language(), { numeric: true }), []);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the version stands for the store's content
-  const found = useMemo(
-    () => listed(store.values(), { text: wanted, narrow, sort }, compare),
-    [version, wanted, narrow, sort, compare],
-  );
+  const found = useMemo(() => listed(store.values(), wanted, compare), [version, wanted, compare]);
+  useEffect(() => () => select([]), []); // what is selected is seen
   const ids = useSame(found.ids);
   const row = useCallback((id: string) => <WorkspaceRow id={id} />, []);
 
@@ -54,8 +51,8 @@ export function Workspaces() {
               <Icon name="search" />
               <input
                 type="search"
-                value={text}
-                onChange={(event) => setText(event.target.value)}
+                value={view.text}
+                onChange={(event) => setQuery({ q: event.target.value })}
                 placeholder={t("list.search")}
                 aria-label={t("list.search")}
               />
@@ -67,17 +64,17 @@ export function Workspaces() {
                   key={each}
                   type="button"
                   className="chip"
-                  aria-pressed={narrow === each}
-                  onClick={() => setNarrow(each)}
+                  aria-pressed={view.narrow === each}
+                  onClick={() => setQuery({ show: each === "all" ? "" : each })}
                 >
-                  {each === "all" ? t("list.all") : each === "busy" ? t("list.busy") : phaseWord(each)}
+                  {narrowWord(each)}
                   {loaded && <span className="count">{found.counts.get(each) ?? 0}</span>}
                 </button>
               ))}
             </fieldset>
             <label className="sort">
               <span className="hidden">{t("list.sort")}</span>
-              <select value={sort} onChange={(event) => setSort(event.target.value as Sort)}>
+              <select value={view.sort} onChange={(event) => setQuery({ sort: event.target.value })}>
                 {SORTS.map((each) => (
                   <option key={each} value={each}>
                     {t(`sort.${each}`)}
@@ -85,19 +82,19 @@ export function Workspaces() {
                 ))}
               </select>
             </label>
+            {view.tag && (
+              <button type="button" className="chip" aria-pressed onClick={() => setQuery({ tag: "" })}>
+                {view.tag} <Icon name="close" />
+                <span className="hidden">{t("list.any_tag")}</span>
+              </button>
+            )}
           </div>
+          <BulkBar shown={ids} />
           {ids.length ? (
             <VirtualList ids={ids} label={t("list.title")} row={row} />
           ) : (
             <Empty title={t("list.none")}>
-              <button
-                type="button"
-                className="button plain"
-                onClick={() => {
-                  setText("");
-                  setNarrow("all");
-                }}
-              >
+              <button type="button" className="button plain" onClick={() => setQuery({ q: "", show: "", tag: "" })}>
                 {t("list.show_all")}
               </button>
             </Empty>
@@ -106,6 +103,17 @@ export function Workspaces() {
       )}
     </main>
   );
+}
+
+function narrowWord(narrow: Narrow): string {
+  switch (narrow) {
+    case "all":
+    case "busy":
+    case "favorite":
+      return t(`list.${narrow}`);
+    default:
+      return phaseWord(narrow);
+  }
 }
 
 /** For whoever has none yet: what a workspace is, and the way to the first. */

@@ -5,11 +5,13 @@ import type { Phase, Workspace } from "../api/types.ts";
 export type Sort = "recent" | "name" | "created" | "state";
 export const SORTS: Sort[] = ["recent", "name", "created", "state"];
 
-/** What the list can be narrowed to; `busy` is whatever has something under way. */
-export type Narrow = "all" | "busy" | Phase;
+/** What the list can be narrowed to; `busy` has something under way. */
+export type Narrow = "all" | "busy" | "favorite" | Phase;
+export const NARROWS: Narrow[] = ["all", "favorite", "RUNNING", "STANDBY", "ARCHIVED", "busy", "ERROR"];
 
 export interface View {
   text: string;
+  tag: string;
   narrow: Narrow;
   sort: Sort;
 }
@@ -34,19 +36,38 @@ export function listed(workspaces: Iterable<Workspace>, view: View, compare: Int
   const shown: Workspace[] = [];
   const text = view.text.trim().toLocaleLowerCase();
   for (const each of workspaces) {
-    if (text && !matches(each, text)) continue;
+    if ((text && !matches(each, text)) || (view.tag && !each.tags.includes(view.tag))) continue;
     count(counts, "all");
     count(counts, each.phase);
-    const busy = each.operation !== "NONE";
-    if (busy) count(counts, "busy");
-    if (view.narrow === "all" || view.narrow === each.phase || (view.narrow === "busy" && busy)) shown.push(each);
+    if (each.operation !== "NONE") count(counts, "busy");
+    if (each.is_favorite) count(counts, "favorite");
+    if (belongs(each, view.narrow)) shown.push(each);
   }
   shown.sort((a, b) => order(a, b, view.sort, compare) || compare.compare(a.name, b.name) || (a.id < b.id ? -1 : 1));
   return { ids: shown.map((each) => each.id), counts };
 }
 
+function belongs(workspace: Workspace, narrow: Narrow): boolean {
+  if (narrow === "busy") return workspace.operation !== "NONE";
+  if (narrow === "favorite") return workspace.is_favorite;
+  return narrow === "all" || narrow === workspace.phase;
+}
+
+/** What the address of a list says; what it cannot mean is as if it were not there. */
+export function viewOf(query: URLSearchParams): View {
+  const narrow = query.get("show") as Narrow;
+  const sort = query.get("sort") as Sort;
+  return {
+    text: query.get("q") ?? "",
+    tag: query.get("tag") ?? "",
+    narrow: NARROWS.includes(narrow) ? narrow : "all",
+    sort: SORTS.includes(sort) ? sort : "recent",
+  };
+}
+
 function matches(workspace: Workspace, text: string): boolean {
-  const where = `${workspace.name}\n${workspace.description ?? ""}\n${workspace.image_ref}`;
+  const { name, description, image_ref, tags } = workspace;
+  const where = [name, description ?? "", image_ref, ...tags].join("\n");
   return where.toLocaleLowerCase().includes(text);
 }
 

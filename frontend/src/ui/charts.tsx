@@ -21,6 +21,8 @@ interface Props {
   to: number;
   format: (value: number) => string;
   none: string;
+  /** Nothing is between one and two of these: no half is told of one. */
+  whole?: boolean;
 }
 
 const WIDTH = 600;
@@ -29,9 +31,10 @@ const LEFT = 52;
 const TOP = 8;
 const BOTTOM = 20;
 
-export function Chart({ title, times, series, stacked = false, from, to, format, none }: Props) {
+export function Chart({ title, times, series, stacked = false, from, to, format, none, whole = false }: Props) {
   const tops = stacked ? sums(series) : series.map((each) => each.values);
   const highest = nice(Math.max(0, ...tops.flat()));
+  const marks = whole && highest < 2 ? [0, 1] : [0, 0.5, 1];
   const x = (at: number): number => LEFT + ((at - from) / Math.max(1, to - from)) * (WIDTH - LEFT);
   const y = (value: number): number => TOP + (1 - value / highest) * (HEIGHT - TOP - BOTTOM);
   return (
@@ -49,7 +52,7 @@ export function Chart({ title, times, series, stacked = false, from, to, format,
       ) : (
         <>
           <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={title}>
-            {[0, 0.5, 1].map((share) => (
+            {marks.map((share) => (
               <g key={share}>
                 <line className="grid" x1={LEFT} x2={WIDTH} y1={y(highest * share)} y2={y(highest * share)} />
                 <text x={LEFT - 6} y={y(highest * share) + 4} textAnchor="end">

@@ -18,6 +18,8 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
+    // Not the button that closes it, which comes first: what is to be filled in.
+    shown?.querySelector<HTMLElement>("form :is(input, textarea, select)")?.focus();
     return () => shown?.close();
   }, []);
   return (

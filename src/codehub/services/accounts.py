@@ -5,30 +5,46 @@ what they have running steps down to STANDBY, now or as soon as it is at rest; n
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from uuid import UUID
 
 from codehub.config import AccountConfig
-from codehub.db import accounts, sessions, tokens
+from codehub.db import accounts, listing, sessions, tokens, visits
 from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, Invalid, NotAllowed, NotFound
+from codehub.model.workspace import UserId
 from codehub.services import audit, passwords
 from codehub.services.actors import Actor, UserRole
+from codehub.services.workspaces import deleting
+from codehub.services.workspaces.terms import Terms
 
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 FIRST_ADMIN = "admin"
+LIMITS = ("max_running", "max_workspaces")
+
+
+class Leaving(StrEnum):
+    """What becomes of a deleted user's workspaces."""
+
+    TRASH = "trash"
+    PURGE = "purge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is to be different about a user; None leaves it as it is."""
+    """What is to be different about a user; None leaves it as it is.
+
+    `limits` are those that are meant, of LIMITS: None takes a limit of the user's own away, so that everybody's holds.
+    """
 
     role: UserRole | None = None
     disabled: bool | None = None
     password: str | None = None
+    limits: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,7 @@ class FirstAdmin:
 async def create(pool: Pool, actor: Actor, username: str, password: str | None, role: UserRole) -> UserRow:
     """A new user; without a password they can log in only once one is set."""
     actor.require_admin()
+    actor.require_proof()
     if role is UserRole.ADMIN:
         actor.require_session()
     check_username(username)
@@ -75,11 +92,14 @@ async def one(pool: Pool, actor: Actor, user: UUID) -> UserRow:
     return found
 
 
-async def page(pool: Pool, actor: Actor, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[UserRow]:
-    """Users in the order in which they were made, after the given place."""
+async def page(
+    pool: Pool, actor: Actor, text: str, after: tuple[datetime, UUID] | None, limit: int
+) -> tuple[Sequence[UserRow], Mapping[UUID, datetime | None]]:
+    """Users in the order in which they were made, after the given place; and when each logged in last."""
     actor.require_admin()
     async with connection(pool) as conn:
-        return await accounts.page(conn, after, limit)
+        found = await accounts.page(conn, text, after, limit)
+        return found, await accounts.last_logins(conn, [user.id for user in found])
 
 
 async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer: str | None = None) -> UserRow:
@@ -88,6 +108,8 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
     What would let somebody in as an administrator is not done for a token, which may have been found.
     """
     actor.require_admin()
+    if wanted.role is not None or wanted.password is not None or wanted.disabled is False:
+        actor.require_proof()
     if wanted.role is UserRole.ADMIN or wanted.password is not None:
         actor.require_session()
     hashed = None
@@ -101,6 +123,8 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
         was = await accounts.by_id_locked(conn, user)
         if was is None:
             raise _nobody()
+        if wanted.disabled is False and was.disabled_at is not None and was.role == UserRole.ADMIN:
+            actor.require_session()
         if wanted.role is not None and wanted.role != was.role:
             await accounts.set_role(conn, user, wanted.role.value)
             await audit.record(conn, actor, "user.role", user=user, role=wanted.role.value)
@@ -110,11 +134,63 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
         if wanted.disabled is not None and wanted.disabled != (was.disabled_at is not None):
             await _set_disabled(conn, was, disabled=wanted.disabled)
             await audit.record(conn, actor, "user.disable" if wanted.disabled else "user.enable", user=user)
+        limits = {name: wanted.limits.get(name, getattr(was, name)) for name in LIMITS}
+        if limits != {name: getattr(was, name) for name in LIMITS}:
+            await accounts.set_limits(conn, user, **limits)
+            await audit.record(conn, actor, "user.limits", None, user=user, **limits)
         changed = await accounts.by_id(conn, user)
     assert changed is not None
     if wanted.disabled:  # they are out by now, whatever becomes of this; the coordinator repeats it
         await step_down_disabled(pool)
     return changed
+
+
+async def delete(
+    pool: Pool, terms: Terms, actor: Actor, user: UUID, workspaces: Leaving | None, *, issuer: str | None = None
+) -> None:
+    """For good. What they own goes to the trash, or is deleted for good, which must be said where there is any.
+
+    They are out at once. Conflict while something of theirs is busy: then it is asked again, and goes on.
+    """
+    actor.require_admin()
+    actor.require_session()
+    actor.require_proof()
+    if user == actor.user_id:
+        raise NotAllowed("You cannot delete your own account.", "Another administrator can.")
+    async with connection(pool) as conn:
+        await keep_an_administrator(conn, user, Change(disabled=True), issuer)
+        was = await accounts.by_id_locked(conn, user)
+        if was is None:
+            raise _nobody()
+        owned = await listing.living_of(conn, UserId(user))
+        if owned and workspaces is None:
+            raise Conflict(
+                f"{was.username} has {len(owned)} workspaces.",
+                "Say what becomes of them: workspaces=trash or workspaces=purge.",
+                code="has_workspaces",
+                details={"workspaces": len(owned)},
+            )
+        await _set_disabled(conn, was, disabled=True)
+    busy = []
+    for identity in owned:
+        try:
+            await deleting.delete(pool, terms, actor, identity, purge=workspaces is Leaving.PURGE, confirmed=True)
+        except NotFound:
+            continue
+        except Conflict:
+            busy.append(identity)
+    if busy:
+        raise Conflict(
+            f"{len(busy)} workspaces of {was.username} are busy.",
+            "The account is disabled. Delete it again when they are at rest.",
+            code="workspaces_busy",
+            details={"workspaces": len(busy)},
+        )
+    async with connection(pool) as conn:
+        if await listing.living_of(conn, UserId(user)):  # made meanwhile, by whoever was not out yet
+            raise Conflict("A workspace was created meanwhile.", "Delete the account again.", code="workspaces_busy")
+        await accounts.delete(conn, user)
+        await audit.record(conn, actor, "user.delete", None, user=user, username=was.username, workspaces=workspaces)
 
 
 async def reset_password(pool: Pool, username: str, password: str) -> UserRow:
@@ -153,6 +229,7 @@ async def _set_password(conn: Connection, user: UserRow, hashed: str) -> None:
 
 
 async def _end_logins(conn: Connection, user: UserRow) -> None:
+    await visits.tell_of_revocation(conn, user.id)
     await sessions.delete_all(conn, user.id)
     await tokens.revoke_all(conn, user.id)
 

@@ -37,6 +37,7 @@ class Actor:
     scope: Scope = Scope.WRITE
     credential_id: str  # of the session or token: what ends when it is revoked
     address: str | None = None
+    is_proven: bool = False  # a fresh proof came with the request (proofs.py)
 
     @property
     def is_admin(self) -> bool:
@@ -54,6 +55,15 @@ class Actor:
     def require_session(self) -> None:
         if self.kind is not ActorKind.USER:
             raise NotAllowed("A token cannot be used for this.", "Log in with a password instead.", code="session_only")
+
+    def require_proof(self) -> None:
+        """Of somebody in a browser."""
+        if self.kind is ActorKind.USER and not self.is_proven:
+            raise NotAllowed(
+                "This needs a fresh proof that it is you.",
+                "Give your password at POST /api/v1/session/proof, and send what it returns as Login-Proof.",
+                code="proof_required",
+            )
 
     def require_admin(self) -> None:
         if not self.is_admin:

@@ -4,12 +4,12 @@ Times are the database's; a TTL loses to whatever happened since the row was rea
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 
 from codehub.db import clock, reads, wishes
 from codehub.db.pool import Pool, connection
 from codehub.model import ttl
-from codehub.model.workspace import Workspace, WorkspaceId
+from codehub.model.workspace import InstanceBackend, Workspace, WorkspaceId
 
 
 async def due(api_pool: Pool, limit: int) -> Sequence[tuple[Workspace, ttl.Transition]]:
@@ -21,13 +21,25 @@ async def due(api_pool: Pool, limit: int) -> Sequence[tuple[Workspace, ttl.Trans
     return [(workspace, transition) for workspace, transition in pairs if transition is not None]
 
 
+async def settled_on(api_pool: Pool, backend: InstanceBackend) -> Sequence[Workspace]:
+    """What runs or stands by on a backend as it should, with nothing going on."""
+    async with connection(api_pool) as conn:
+        return await reads.settled_on(conn, backend)
+
+
 async def expire(api_pool: Pool, expired: Sequence[tuple[Workspace, ttl.Transition]]) -> int:
     """Ask for what the TTLs say, wherever nothing put them off since; how many were written."""
     async with connection(api_pool) as conn:
         return await wishes.expire(conn, expired)
 
 
-async def record_visits(api_pool: Pool, visits: Mapping[WorkspaceId, datetime]) -> int:
-    """Note when workspaces were last used; never backwards, never into the future."""
+async def record_visits(api_pool: Pool, ages: Mapping[WorkspaceId, float]) -> int:
+    """Note how many seconds ago workspaces were last used; never backwards."""
     async with connection(api_pool) as conn:
-        return await wishes.touch_access(conn, visits)
+        return await wishes.touch_access(conn, ages)
+
+
+async def restart_idle_times(api_pool: Pool, jump: timedelta) -> int:
+    """The database's clock jumped by this much: whoever runs counts as used now; how many."""
+    async with connection(api_pool) as conn:
+        return await wishes.restart_idle_times(conn, jump)

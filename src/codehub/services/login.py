@@ -10,7 +10,7 @@ from uuid import UUID
 import structlog
 
 from codehub.config import AccountConfig
-from codehub.db import accounts, sessions, tokens
+from codehub.db import accounts, sessions, tokens, visits
 from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, Invalid, NotFound, NotLoggedIn, Unavailable
@@ -28,6 +28,7 @@ class LoggedIn:
 
     user: UserRow
     secret: str
+    session: UUID
     device: str  # tells the next login that this browser is known
 
 
@@ -44,19 +45,19 @@ async def login(
     """A new session for whoever knows the password. Raises NotLoggedIn, or OverLimit after failures."""
     attempt = await throttle.begin(username, client.address, device)
     try:
-        user, secret = await _check(pool, config, username, password, client)
+        user, secret, session = await _check(pool, config, username, password, client)
     except Unavailable:
         await throttle.forgive(attempt)  # an outage is nobody's failure
         raise
     if device is None or not await throttle.knows(username, device):
         device = new_secret()  # what somebody planted in a browser, or knows, is not given a meaning
     await throttle.succeeded(attempt, device)
-    return LoggedIn(user, secret, device)
+    return LoggedIn(user, secret, session, device)
 
 
 async def _check(
     pool: Pool, config: AccountConfig, username: str, password: str, client: Client
-) -> tuple[UserRow, str]:
+) -> tuple[UserRow, str, UUID]:
     async with connection(pool) as conn:
         user = await accounts.by_name(conn, username)
     stored = user.password_hash if user is not None and user.disabled_at is None else None
@@ -73,12 +74,23 @@ async def _check(
             raise _wrong()  # it changed since it was looked at
         if better is not None:
             await accounts.set_password(conn, user.id, better)
-        return current, await open_session(conn, config, current, client, how="password")
+        return current, *await open_session(conn, config, current, client, how="password")
 
 
-async def open_session(conn: Connection, config: AccountConfig, user: UserRow, client: Client, *, how: str) -> str:
-    """A session for a user who has proved who they are, in the caller's transaction; its secret."""
-    secret = await begin(conn, config, user.id, client)
+async def open_session(
+    conn: Connection,
+    config: AccountConfig,
+    user: UserRow,
+    client: Client,
+    *,
+    how: str,
+    most_seconds: float | None = None,
+    provider_session: str | None = None,
+) -> tuple[str, UUID]:
+    """A session for a user who has proved who they are, in the caller's transaction: its secret and id."""
+    secret, identity = await begin(
+        conn, config, user.id, client, most_seconds=most_seconds, provider_session=provider_session
+    )
     actor = Actor(
         user_id=user.id,
         username=user.username,
@@ -88,7 +100,7 @@ async def open_session(conn: Connection, config: AccountConfig, user: UserRow, c
         address=client.address,
     )
     await audit.record(conn, actor, "session.login", how=how)
-    return secret
+    return secret, identity
 
 
 async def _refuse(pool: Pool, user: UserRow | None, client: Client) -> None:
@@ -107,13 +119,8 @@ def _wrong() -> NotLoggedIn:
     return NotLoggedIn("The username or the password is wrong.", code="wrong_credentials")
 
 
-async def change_password(pool: Pool, throttle: LoginThrottle, actor: Actor, current: str, new: str) -> None:
-    """The actor's own; ends their other sessions, with the tokens that were made in these.
-
-    A wrong current one is a failure of this session alone: the public count of logins is not this one's to fill, nor
-    can strangers who fill that one keep anybody from changing a password.
-    """
-    passwords.check_rules(new, actor.username)
+async def confirm_password(pool: Pool, throttle: LoginThrottle, actor: Actor, password: str) -> UserRow:
+    """That whoever is in this session knows its user's password. Raises Invalid, or OverLimit after failures."""
     async with connection(pool) as conn:
         user = await accounts.by_id(conn, actor.user_id)
     if user is None:
@@ -121,15 +128,27 @@ async def change_password(pool: Pool, throttle: LoginThrottle, actor: Actor, cur
     if user.password_hash is None:
         raise Conflict("This account has no password.", "Ask an administrator to set one.", code="no_password")
     attempt = await throttle.begin_in_session(actor.credential_id)
-    if not await passwords.is_right(current, user.password_hash):
+    if not await passwords.is_right(password, user.password_hash):
         raise Invalid("The current password is wrong.", code="wrong_password")
     await throttle.succeeded(attempt)
+    return user
+
+
+async def change_password(pool: Pool, throttle: LoginThrottle, actor: Actor, current: str, new: str) -> None:
+    """The actor's own; ends their other sessions, with the tokens that were made in these.
+
+    A wrong current one is a failure of this session alone: the public count of logins is not this one's to fill, nor
+    can strangers who fill that one keep anybody from changing a password.
+    """
+    passwords.check_rules(new, actor.username)
+    user = await confirm_password(pool, throttle, actor, current)
     hashed = await passwords.hashed(new)
     async with connection(pool) as conn:
         locked = await accounts.by_id_locked(conn, actor.user_id)
         if locked is None or locked.password_hash != user.password_hash or locked.disabled_at is not None:
             raise Conflict("The account was changed meanwhile.", "Try again.")
         await accounts.set_password(conn, actor.user_id, hashed)
+        await visits.tell_of_revocation(conn, actor.user_id)
         await tokens.revoke_made_in_sessions(conn, actor.user_id, but=UUID(actor.credential_id))
         await sessions.delete_all(conn, actor.user_id, but=UUID(actor.credential_id))
         await audit.record(conn, actor, "user.password", user=actor.user_id)

@@ -62,7 +62,8 @@ async def redeem(pool: Pool, config: AccountConfig, links: RedisLoginLinks, code
             or _mark(user) != kept["password"]
         ):
             raise _used()
-        return await open_session(conn, config, user, client, how="one-time link")
+        secret, _ = await open_session(conn, config, user, client, how="one-time link")
+        return secret
 
 
 def _mark(user: UserRow) -> str:

@@ -8,6 +8,7 @@ names the administrators, it is followed at every login.
 import hashlib
 import hmac
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +20,13 @@ from codehub.db import accounts
 from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, NotAllowed, NotFound
-from codehub.services import audit
+from codehub.services import audit, proofs
 from codehub.services.accounts import Change, keep_an_administrator
 from codehub.services.actors import UserRole
 from codehub.services.login import open_session
-from codehub.services.provider import Provider, failed
+from codehub.services.provider import LONGEST_ID, Provider, failed
 from codehub.services.sessions import Client, hash_of, new_secret
-from codehub.signals.flows import RedisFlows
+from codehub.signals.flows import SECONDS, RedisFlows
 
 log = structlog.get_logger(__name__)
 
@@ -59,15 +60,31 @@ class Arrived:
     user: UserRow
     secret: str
     next: str
+    proof: str | None  # where it was asked for
 
 
-async def start(provider: Provider, flows: RedisFlows, *, redirect_uri: str, next_path: str) -> Started:
-    """Begin a login; raises NotFound when there is no provider."""
+async def start(
+    provider: Provider, flows: RedisFlows, *, redirect_uri: str, next_path: str, is_fresh: bool = False
+) -> Started:
+    """Begin a login; raises NotFound when there is no provider. A fresh one is asked for although somebody is known."""
     if not provider.is_configured:
         raise NotFound("Logging in with an OpenID provider is not set up here.", "Log in with a password.")
-    cookie, state, nonce, verifier = new_secret(), new_secret(), new_secret(), new_secret()
-    url = await provider.authorization_url(redirect_uri=redirect_uri, state=state, nonce=nonce, verifier=verifier)
-    flow = {"state": state, "nonce": nonce, "verifier": verifier, "redirect_uri": redirect_uri, "next": next_path}
+    cookie = new_secret()
+    flow = {
+        "state": new_secret(),
+        "nonce": new_secret(),
+        "verifier": new_secret(),
+        "redirect_uri": redirect_uri,
+        "next": next_path,
+        "fresh": "yes" if is_fresh else "",
+    }
+    url = await provider.authorization_url(
+        redirect_uri=redirect_uri,
+        state=flow["state"],
+        nonce=flow["nonce"],
+        verifier=flow["verifier"],
+        is_fresh=is_fresh,
+    )
     await flows.keep(hash_of(cookie).hex(), flow)
     return Started(url, cookie)
 
@@ -96,13 +113,37 @@ async def finish(
         raise failed()
     tokens = await provider.exchange(answer.code, redirect_uri=flow["redirect_uri"], verifier=flow["verifier"])
     claims = await provider.claims(tokens, flow["nonce"])
+    if flow.get("fresh") and not _is_fresh(claims):
+        log.warning("the OpenID provider was asked for a fresh login and gave an old one")
+        raise failed()
     wanted = [provider.config.username_claim, provider.config.admin_claim or "sub"]
     if any(claim_of(claims, name) is None for name in wanted):
         claims = await provider.more_claims(tokens, claims)
     async with connection(pool) as conn:
         user = await _user(conn, provider.config, await provider.issuer(), claims)
-        secret = await open_session(conn, config, user, client, how="oidc")
-    return Arrived(user, secret, flow["next"])
+        secret, session = await open_session(
+            conn,
+            config,
+            user,
+            client,
+            how="oidc",
+            most_seconds=provider.config.session_seconds,
+            provider_session=provider_session_of(claims),
+        )
+        proof = await proofs.draw(conn, session) if flow.get("fresh") else None
+    return Arrived(user, secret, flow["next"], proof)
+
+
+def _is_fresh(claims: Mapping[str, Any]) -> bool:
+    """Whether it was a moment ago that they proved who they are; providers that do not say when are believed."""
+    at = claims.get("auth_time")
+    return at is None or (isinstance(at, int | float) and time.time() - at <= SECONDS)
+
+
+def provider_session_of(claims: Mapping[str, Any]) -> str | None:
+    """Which session of the provider's it is, where it says so."""
+    found = claims.get("sid")
+    return found if isinstance(found, str) and 0 < len(found) <= LONGEST_ID and "\0" not in found else None
 
 
 async def _user(conn: Connection, config: OidcConfig, issuer: str, claims: Mapping[str, Any]) -> UserRow:

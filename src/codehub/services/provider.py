@@ -28,7 +28,8 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _TIMEOUT_SECONDS = 10.0
 _FRESH_SECONDS = 3600.0  # how long what was published is taken for granted
 KEYS_AGAIN_SECONDS = 30.0  # an unknown key makes us look again, but not for every forged token
-_LEEWAY_SECONDS = 60
+LEEWAY_SECONDS = 60
+LONGEST_ID = 255  # of a subject or a session
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,12 @@ class Provider:
     def is_configured(self) -> bool:
         return self.config.issuer is not None
 
-    async def authorization_url(self, *, redirect_uri: str, state: str, nonce: str, verifier: str) -> str:
-        """Where to send the browser."""
+    async def authorization_url(
+        self, *, redirect_uri: str, state: str, nonce: str, verifier: str, is_fresh: bool = False
+    ) -> str:
+        """Where to send the browser; a fresh login asks people who they are although the provider knows them."""
         metadata = await self._published()
+        more = {"prompt": "login", "max_age": "0"} if is_fresh else {}
         url: str = prepare_grant_uri(
             metadata["authorization_endpoint"],
             client_id=self.config.client_id,
@@ -67,6 +71,7 @@ class Provider:
             nonce=nonce,
             code_challenge=create_s256_code_challenge(verifier),
             code_challenge_method="S256",
+            **more,
         )
         return url
 
@@ -96,7 +101,7 @@ class Provider:
 
     async def claims(self, tokens: Tokens, nonce: str) -> Mapping[str, Any]:
         """What a valid ID token says about whom. Raises NotLoggedIn for any other."""
-        token = await self._verified(tokens.id_token)
+        token = await self.verified(tokens.id_token)
         metadata = await self._published()
         claims = CodeIDToken(
             token.claims,
@@ -110,11 +115,11 @@ class Provider:
             params={"nonce": nonce, "client_id": self.config.client_id, "access_token": tokens.access_token},
         )
         try:
-            claims.validate(leeway=_LEEWAY_SECONDS)
+            claims.validate(leeway=LEEWAY_SECONDS)
         except JoseError as error:
             log.warning("an ID token is not valid", cause=type(error).__name__)
             raise failed() from error
-        if not isinstance(token.claims["sub"], str) or not 0 < len(token.claims["sub"]) <= 255:
+        if not isinstance(token.claims["sub"], str) or not 0 < len(token.claims["sub"]) <= LONGEST_ID:
             raise failed()
         return token.claims
 
@@ -131,19 +136,20 @@ class Provider:
             raise failed()
         return {**more, **claims}
 
-    async def _verified(self, id_token: str) -> jwt.Token:
+    async def verified(self, id_token: str) -> jwt.Token:
+        """A token that the provider signed, whatever it says. Raises NotLoggedIn for any other."""
         keys = await self._published_keys()
         try:
             return _decode(id_token, keys)
         except (JoseError, ValueError) as error:
             again = await self._published_keys(older_than=self._keys_again)
             if again is keys:
-                log.warning("an ID token is not the provider's", cause=type(error).__name__)
+                log.warning("a token is not the OpenID provider's", cause=type(error).__name__)
                 raise failed() from error
         try:  # signed with a key that was published since
             return _decode(id_token, again)
         except (JoseError, ValueError) as error:
-            log.warning("an ID token is not the provider's", cause=type(error).__name__)
+            log.warning("a token is not the OpenID provider's", cause=type(error).__name__)
             raise failed() from error
 
     def _authenticate(self, metadata: Mapping[str, Any], body: dict[str, str]) -> httpx.Auth | None:

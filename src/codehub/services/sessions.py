@@ -55,6 +55,7 @@ async def authenticate(
     *,
     session: str | None = None,
     token: str | None = None,
+    proof: str | None = None,
     address: str | None = None,
 ) -> Actor:
     """Who holds the secret of a session or of a token; a token that is given is what counts. Raises NotLoggedIn."""
@@ -76,7 +77,15 @@ async def authenticate(
         scope=Scope(holder.scope),
         credential_id=str(holder.credential_id),
         address=address,
+        is_proven=kind is ActorKind.USER and await _is_proven(pool, holder.credential_id, proof),
     )
+
+
+async def _is_proven(pool: Pool, session: UUID, proof: str | None) -> bool:
+    if not proof or not is_secret(proof):
+        return False
+    async with connection(pool) as conn:
+        return await sessions.has_proof(conn, session, hash_of(proof))
 
 
 async def _holder(pool: Pool, config: AccountConfig, secret: str, kind: ActorKind) -> Holder | None:
@@ -91,18 +100,28 @@ async def _holder(pool: Pool, config: AccountConfig, secret: str, kind: ActorKin
     return holder
 
 
-async def begin(conn: Connection, config: AccountConfig, user: UserId, client: Client) -> str:
-    """A new session, in the caller's transaction; its secret, which is nowhere else."""
+async def begin(
+    conn: Connection,
+    config: AccountConfig,
+    user: UserId,
+    client: Client,
+    *,
+    most_seconds: float | None = None,
+    provider_session: str | None = None,
+) -> tuple[str, UUID]:
+    """A new session, in the caller's transaction: its secret, which is nowhere else, and its id."""
     secret = new_secret()
-    await sessions.insert(
+    seconds = min(config.session_absolute_seconds, most_seconds or config.session_absolute_seconds)
+    identity = await sessions.insert(
         conn,
         user,
         hash_of(secret),
-        timedelta(seconds=config.session_absolute_seconds),
+        timedelta(seconds=seconds),
         address=client.address,
         user_agent=client.user_agent,
+        provider_session=provider_session,
     )
-    return secret
+    return secret, identity
 
 
 async def is_alive(pool: Pool, config: AccountConfig, actor: Actor) -> bool:
@@ -143,6 +162,7 @@ async def revoke(pool: Pool, actor: Actor, session: UUID) -> None:
     """
     async with connection(pool) as conn:
         await accounts.by_id_locked(conn, actor.user_id)
+        await visits.tell_of_revocation(conn, actor.user_id)
         if not await sessions.delete(conn, session, actor.user_id):
             raise NotFound("There is no such session.")
         await tokens.revoke_made_with(conn, session, actor.user_id)
@@ -152,6 +172,7 @@ async def revoke(pool: Pool, actor: Actor, session: UUID) -> None:
 async def logout(pool: Pool, actor: Actor, *, everywhere: bool = False) -> None:
     """End the actor's session, or all of them with the tokens that were made in them."""
     async with connection(pool) as conn:
+        await visits.tell_of_revocation(conn, actor.user_id)
         if everywhere:
             await accounts.by_id_locked(conn, actor.user_id)
             await tokens.revoke_made_in_sessions(conn, actor.user_id)

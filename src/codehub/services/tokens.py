@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from codehub.db import accounts, sessions, tokens
+from codehub.db import accounts, sessions, tokens, visits
 from codehub.db.pool import Connection, Pool, connection
 from codehub.db.rows import storable
 from codehub.db.tokens import TokenRow
@@ -31,6 +31,7 @@ class NewToken:
 
 
 async def create(pool: Pool, actor: Actor, name: str, scope: Scope, lifetime: timedelta | None) -> NewToken:
+    actor.require_proof()
     name = storable(name).strip()
     if not name:
         raise Invalid("A token needs a name.", "Name it after what will use it.")
@@ -71,6 +72,7 @@ async def revoke(pool: Pool, actor: Actor, token: UUID) -> None:
     """End it, and whatever was made with it."""
     async with connection(pool) as conn:
         await accounts.by_id_locked(conn, actor.user_id)
+        await visits.tell_of_revocation(conn, actor.user_id)
         if not await tokens.revoke(conn, token, actor.user_id):
             raise NotFound("There is no such token.")
         await audit.record(conn, actor, "token.revoke", token=token)

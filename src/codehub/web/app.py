@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from codehub import __version__
+from codehub.config import Settings
 from codehub.dependencies import Checks
 from codehub.errors import NotAllowed
 from codehub.metrics import Metrics
@@ -42,9 +43,10 @@ from codehub.web.draining import Draining
 from codehub.web.forwarded import Networks, is_trusted, networks
 from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import DependencyState, Looks, look_at
+from codehub.web.our_hosts import KnownHosts, hosts_of
+from codehub.web.proxy.names import LOGIN
 from codehub.web.visit import routes as visiting
 from codehub.web.visit.hosted import OwnOrigins
-from codehub.web.visit.visit import hosts_of
 
 # Of web/api.
 _ACCOUNTS = (session.router, oidc.router, login_link.router, tokens.router, users.router)
@@ -67,10 +69,13 @@ def create_app(
     isolation: Isolation = dict,
     context: Context | None = None,
     draining: Draining | None = None,
+    *,
+    settings: Settings | None = None,
 ) -> FastAPI:
     """The application over the given dependencies; `isolation` says for each backend what keeps workspaces apart.
 
-    Without a context it is the health pages alone: what a process has that serves no people.
+    Without a context it is the health pages alone: what a process has that serves no people. `settings` say then which
+    names it answers at.
     """
     app = FastAPI(
         title="CodeHub", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json"
@@ -89,6 +94,10 @@ def create_app(
     app.add_middleware(BodyLimit)
     if context is not None:
         app.add_middleware(OwnOrigins, context=context)
+    if (known := context.settings if context is not None else settings) is not None:
+        app.add_middleware(
+            KnownHosts, hosts=hosts_of(known, to_localhost=context is not None and context.to_localhost), settings=known
+        )
     trusted = networks(context.settings.accounts.trusted_proxies) if context is not None else ()
     app.add_middleware(Observe, metrics=metrics, trusted=trusted, draining=draining)
     errors.install(app)
@@ -115,13 +124,17 @@ async def healthz() -> str:
 
 
 async def readyz(request: Request) -> JSONResponse:
-    """Ready: every dependency answers; 503 and the reason when one does not. One that answers may have a warning."""
+    """Ready: every dependency answers; 503 and the reason when one does not. One that answers may have a warning.
+
+    `degraded` (with a 200): requests are served, and something behind them, such as the archive store, is out.
+    """
     if request.app.state.draining.begun:
         return JSONResponse({"status": "draining", "dependencies": {}}, HTTPStatus.SERVICE_UNAVAILABLE)
     states = await _look(request)
     ready = all(state.up for state in states.values())
     status = HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE
-    word = "ready" if ready else "not ready"
+    degraded = any(state.degraded for state in states.values())
+    word = ("degraded" if degraded else "ready") if ready else "not ready"
     if not _is_told_details(request):
         return JSONResponse({"status": word, "dependencies": {}}, status)
     dependencies = {
@@ -149,7 +162,7 @@ def _is_told_details(request: Request) -> bool:
 def _browser(request: Request) -> dict[str, list[str]]:
     """How the browser keeps workspaces apart, where this process serves people."""
     context: Context | None = request.app.state.context
-    return {} if context is None else {"browser": [hosts_of(context.settings.accounts).description]}
+    return {} if context is None else {"browser": [hosts_of(context.settings).description]}
 
 
 async def metrics_page(request: Request) -> Response:
@@ -185,6 +198,7 @@ class Observe:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
+        scope.setdefault("state", {})
         request_id = request_ids.assign(scope, self._trusted)
         status = int(HTTPStatus.INTERNAL_SERVER_ERROR)  # what a bug becomes, further out
 
@@ -195,6 +209,8 @@ class Observe:
                 has = {name for name, _ in message["headers"]}
                 mine = (request_ids.HEADER.encode(), request_id.encode())
                 message["headers"] = [*message["headers"], mine, *(each for each in _HEADERS if each[0] not in has)]
+                if scope["state"].get("is_logged_in"):
+                    message["headers"].append((LOGIN, b"1"))
                 if self._draining.begun:
                     message["headers"].append((b"connection", b"close"))
             await send(message)

@@ -20,6 +20,8 @@ from codehub.web.context import of
 from codehub.web.cookies import session_of
 from codehub.web.csrf import SAFE_METHODS, check_same_origin, client_address, is_secure
 
+PROOF = "login-proof"  # services/proofs.py
+
 
 async def current_actor(connection: HTTPConnection) -> Actor:
     """Who asks. Raises NotLoggedIn, or NotAllowed for what the credential cannot be used for."""
@@ -31,10 +33,16 @@ async def current_actor(connection: HTTPConnection) -> Actor:
     if unsafe and session is not None:
         check_same_origin(connection, config)
     actor = await sessions.authenticate(
-        context.pool, config, session=session, token=token, address=client_address(connection, config)
+        context.pool,
+        config,
+        session=session,
+        token=token,
+        proof=connection.headers.get(PROOF) if unsafe else None,
+        address=client_address(connection, config),
     )
     if unsafe:
         actor.require_write()
+    connection.scope.setdefault("state", {})["is_logged_in"] = True  # app.py tells the proxy
     return actor
 
 

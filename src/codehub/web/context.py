@@ -31,6 +31,7 @@ class Context:
     images: Callable[[], Mapping[InstanceBackend, Sequence[str]]]
     default_backend: InstanceBackend
     folders: Sequence[Path] = ()
+    to_localhost: bool = False  # localhost is surely us: people who come to a loopback address are sent there
 
     @cached_property
     def terms(self) -> Terms:

@@ -18,8 +18,9 @@ VISIT = "codehub_visit"  # opens one workspace at its own origin, and nothing of
 SECURE_VISIT = f"__Host-{VISIT}"
 ENTERING = "codehub_entering"  # a browser that is being led to a workspace's own origin
 SECURE_ENTERING = f"__Host-{ENTERING}"
+LOOK = "codehub_look"  # no secret: the dashboard's language and theme, for pages that it does not draw
 # None of them may ever reach a workspace.
-OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT, ENTERING, SECURE_ENTERING)
+OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT, ENTERING, SECURE_ENTERING, LOOK)
 
 
 def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from codehub import errors as e
-from codehub.web import request_ids
+from codehub.web import mistakes, request_ids
 from codehub.web.headers import SECURITY_HEADERS
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ _HTTP_CODES = {
 def install(app: FastAPI) -> None:
     app.add_exception_handler(e.ServiceError, _service_error)
     app.add_exception_handler(e.Unavailable, _unavailable)
-    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(Exception, _internal_error)
 
@@ -71,7 +71,7 @@ async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(error_body("unavailable", str(error)), status, {"Retry-After": "2"})
 
 
-async def _http_error(_request: Request, error: Exception) -> JSONResponse:
+async def http_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     code, usual = _HTTP_CODES.get(error.status_code, ("http_error", "The request was refused."))
     plain = not error.detail or error.detail in {status.phrase for status in HTTPStatus}
@@ -81,9 +81,7 @@ async def _http_error(_request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return JSONResponse(error_body("invalid", f"{where}: {first['msg']}."), HTTPStatus.UNPROCESSABLE_ENTITY)
+    return JSONResponse(error_body("invalid", mistakes.sentence(error.errors()[0])), HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 async def _internal_error(request: Request, error: Exception) -> JSONResponse:

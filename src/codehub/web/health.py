@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from codehub.dependencies import Check, Checks
+from codehub.dependencies import Check, Checks, Degraded
 from codehub.errors import CodeHubError
 
 log = structlog.get_logger(__name__)
@@ -28,6 +28,7 @@ class DependencyState:
 
     up: bool
     detail: str = ""
+    degraded: bool = False  # it is up, and something that it needs for a part of its work is out
 
 
 async def look_at(checks: Checks) -> dict[str, DependencyState]:
@@ -81,4 +82,4 @@ async def _state_of(check: Check) -> DependencyState:
     except Exception:  # a check that breaks says "down", never "I do not know"
         log.exception("a health check failed")
         return DependencyState(up=False, detail="It could not be checked; the log has the details.")
-    return DependencyState(up=True, detail=warning or "")
+    return DependencyState(up=True, detail=warning or "", degraded=isinstance(warning, Degraded))

@@ -31,3 +31,8 @@ def local_path(wanted: str | None) -> str:
     except ValueError:
         return "/"
     return "/" if parts.scheme or parts.netloc else text
+
+
+def has_dots(path: str) -> bool:
+    """Whether a browser would look for it elsewhere than where it begins, however the dots are written."""
+    return any(unquote(part) in (".", "..") for part in path.partition("?")[0].partition("#")[0].split("/"))

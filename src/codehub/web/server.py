@@ -22,6 +22,7 @@ from codehub.web.connections import BoundedProtocol, Limits
 
 GRACE_SECONDS = 10
 _TICK_SECONDS = 1.0
+_IPV4_HERE = ("127.0.0.1", "0.0.0.0")  # noqa: S104 - to listen everywhere was asked for
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
@@ -63,7 +64,7 @@ def start_listening(listener: socket.socket) -> None:
 def listen_beside(listener: socket.socket) -> socket.socket | None:
     """The same port of ::1, for browsers that look for localhost there first; None where that cannot be had."""
     host, port = listener.getsockname()[:2]
-    if host != "127.0.0.1":
+    if host not in _IPV4_HERE:
         return None
     try:
         return listen("::1", port)
@@ -93,17 +94,23 @@ def listen_unix(path: Path) -> socket.socket:
 
 def local_url(listener: socket.socket, beside: socket.socket | None, *, is_tls: bool = False) -> str:
     """The URL to open on this machine: localhost, where workspaces have origins of their own, if that is surely us."""
-    host, port = listener.getsockname()[:2]
-    if host == "127.0.0.1" and (beside is not None or not _has_ipv6()):
-        return f"{_scheme(is_tls)}://localhost:{port}/"
+    if is_localhost(listener, beside):
+        return f"{_scheme(is_tls)}://localhost:{listener.getsockname()[1]}/"
     return url_of(listener, is_tls=is_tls)
 
 
-def login_base(listener: socket.socket, url: str) -> str | None:
+def is_localhost(listener: socket.socket, beside: socket.socket | None) -> bool:
+    """Whether whoever asks for localhost, by IPv4 or IPv6, surely comes to us."""
+    return listener.getsockname()[0] in _IPV4_HERE and (beside is not None or not _has_ipv6())
+
+
+def login_base(listener: socket.socket, url: str, *, is_sure: bool = False) -> str | None:
     """Where one-time login links lead to, given our local URL; None when this machine's own addresses are not ours.
 
     A name could lead to another program that has the same port of another loopback address, and would learn the code.
     """
+    if is_sure:
+        return url
     host, port = listener.getsockname()[:2]
     scheme = url.partition(":")[0]
     if host in ("0.0.0.0", "::"):  # noqa: S104 - listening everywhere was asked for

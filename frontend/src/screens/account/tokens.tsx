@@ -6,8 +6,9 @@ import type { CreatedToken, Token } from "../../api/types.ts";
 import { dateTime, relative } from "../../lib/format.ts";
 import { useAsking, useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
+import { CopyButton } from "../../ui/copy.tsx";
 import { Button, Field, Note, Panel, Problem, Waiting } from "../../ui/parts.tsx";
-import { complain, say } from "../../ui/toasts.tsx";
+import { complain } from "../../ui/toasts.tsx";
 
 const DAYS = [7, 30, 90, 365];
 
@@ -73,22 +74,12 @@ export function Tokens() {
 }
 
 function Shown({ token }: { token: CreatedToken }) {
-  async function copy(): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(token.token);
-      say(t("app.copied"));
-    } catch {
-      say(t("app.not_copied"));
-    }
-  }
   return (
     <Note kind="good">
       <p>{t("tokens.once", { name: token.name })}</p>
       <p className="secret">
         <code>{token.token}</code>
-        <Button icon="copy" onClick={() => void copy()}>
-          {t("app.copy")}
-        </Button>
+        <CopyButton text={token.token} />
       </p>
     </Note>
   );

@@ -49,6 +49,7 @@ function Charts({ figures }: { figures: Shown }) {
         {...period}
         title={t("figures.workspaces")}
         stacked
+        whole
         times={times(figures.phases)}
         series={[
           { name: phaseWord("RUNNING"), tone: "phase-running", values: figures.phases.map((each) => each.running) },
@@ -60,6 +61,7 @@ function Charts({ figures }: { figures: Shown }) {
       />
       <Chart
         {...period}
+        whole
         title={t("figures.archives")}
         none={t("figures.archives_none")}
         times={times(figures.archives)}

@@ -7,6 +7,7 @@ import { t } from "../../lib/language.ts";
 import { Panel, Problem, Waiting } from "../../ui/parts.tsx";
 import { Figures } from "./figures.tsx";
 import { SystemHealth } from "./health.tsx";
+import { SetLimits } from "./limits.tsx";
 
 export function Overview() {
   return (
@@ -32,13 +33,9 @@ function LimitsInUse() {
           {found.data.users
             .filter((each) => each.running > 0)
             .map((each) => (
-              <Meter
-                key={each.user.id}
-                label={each.user.username}
-                value={each.running}
-                limit={found.data?.per_user_limit ?? 0}
-              />
+              <Meter key={each.user.id} label={each.user.username} value={each.running} limit={each.limit} />
             ))}
+          <SetLimits limits={found.data} reload={found.reload} />
         </>
       )}
     </Panel>

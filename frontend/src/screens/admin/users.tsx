@@ -1,18 +1,27 @@
 /** Users: making them, their role, their password, letting them in or not. */
 
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useDeferredValue, useState } from "react";
 import { all, call, post } from "../../api/client.ts";
 import type { User } from "../../api/types.ts";
-import { dateTime } from "../../lib/format.ts";
-import { useAsking, useLoaded } from "../../lib/hooks.ts";
+import { dateTime, relative } from "../../lib/format.ts";
+import { type Loading, useAsking, useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
+import { CopyButton } from "../../ui/copy.tsx";
 import { Ask } from "../../ui/dialog.tsx";
-import { Button, Field, Panel, Problem, Waiting } from "../../ui/parts.tsx";
+import { Icon } from "../../ui/icons.tsx";
+import { Button, Empty, Field, Panel, Problem, Waiting } from "../../ui/parts.tsx";
 import { complain, say } from "../../ui/toasts.tsx";
 
+export function useUsers(text = ""): Loading<User[]> {
+  return useLoaded(() => all<User>("/users", { q: text }), `users ${text}`);
+}
+
 export function Users() {
-  const found = useLoaded(() => all<User>("/users"), "users");
+  const [text, setText] = useState("");
+  const found = useUsers(useDeferredValue(text.trim()));
   const [giving, setGiving] = useState<User | null>(null);
+  const [limiting, setLimiting] = useState<User | null>(null);
+  const [deleting, setDeleting] = useState<User | null>(null);
 
   async function change(user: User, body: Partial<{ role: User["role"]; disabled: boolean }>): Promise<void> {
     try {
@@ -26,9 +35,22 @@ export function Users() {
 
   return (
     <>
+      <div className="toolbar">
+        <div className="search">
+          <Icon name="search" />
+          <input
+            type="search"
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+            placeholder={t("users.search")}
+            aria-label={t("users.search")}
+          />
+        </div>
+      </div>
       <Problem error={found.error} />
       {!found.data && !found.error && <Waiting />}
-      {found.data && (
+      {found.data?.length === 0 && <Empty title={t("users.none")} />}
+      {!!found.data?.length && (
         <div className="scroll panel flush">
           <table>
             <thead>
@@ -36,6 +58,7 @@ export function Users() {
                 <th>{t("users.name")}</th>
                 <th>{t("users.role")}</th>
                 <th>{t("users.login")}</th>
+                <th>{t("users.last_login")}</th>
                 <th>{t("users.made")}</th>
                 <td />
               </tr>
@@ -55,15 +78,24 @@ export function Users() {
                     </select>
                   </td>
                   <td>{each.disabled ? t("users.disabled") : t(`users.by_${each.login}`)}</td>
+                  <td>{each.last_login_at ? relative(each.last_login_at) : t("users.never")}</td>
                   <td>{dateTime(each.created_at)}</td>
                   <td>
                     <div className="verb-row end">
+                      <Button kind="quiet" onClick={() => setLimiting(each)}>
+                        {limitsWord(each)}
+                        <span className="hidden"> {each.username}</span>
+                      </Button>
                       {each.login !== "oidc" && (
                         <Button kind="quiet" onClick={() => setGiving(each)}>
                           {t("users.give_password")}
                           <span className="hidden"> {each.username}</span>
                         </Button>
                       )}
+                      <Button kind="quiet" onClick={() => setDeleting(each)}>
+                        {t("verb.delete")}
+                        <span className="hidden"> {each.username}</span>
+                      </Button>
                       <Button kind="quiet" onClick={() => void change(each, { disabled: !each.disabled })}>
                         {t(each.disabled ? "users.enable" : "users.disable")}
                         <span className="hidden"> {each.username}</span>
@@ -78,7 +110,138 @@ export function Users() {
       )}
       <NewUser onMade={() => void found.reload()} />
       {giving && <GivePassword user={giving} onClose={() => setGiving(null)} />}
+      {deleting && <DeleteUser user={deleting} onClose={() => setDeleting(null)} onDone={() => void found.reload()} />}
+      {limiting && (
+        <OwnLimits user={limiting} onClose={() => setLimiting(null)} onChanged={() => void found.reload()} />
+      )}
     </>
+  );
+}
+
+/** What becomes of their workspaces is chosen, the gentler way first. */
+function DeleteUser({ user, onClose, onDone }: { user: User; onClose: () => void; onDone: () => void }) {
+  const [workspaces, setWorkspaces] = useState<"trash" | "purge">("trash");
+  const { busy, error, ask } = useAsking();
+
+  async function remove(): Promise<void> {
+    await call("DELETE", `/users/${user.id}`, { query: { workspaces } });
+    say(t("users.deleted", { name: user.username }));
+    onDone();
+    onClose();
+  }
+  return (
+    <Ask
+      title={t("users.delete_title", { name: user.username })}
+      yes={t("verb.delete")}
+      danger
+      busy={busy}
+      error={error}
+      onYes={() => void ask(remove)}
+      onClose={onClose}
+    >
+      <p>{t("users.delete_text")}</p>
+      {(["trash", "purge"] as const).map((each) => (
+        <label key={each} className="check">
+          <input type="radio" checked={workspaces === each} onChange={() => setWorkspaces(each)} />
+          <span>{t(`users.leave_${each}`)}</span>
+        </label>
+      ))}
+    </Ask>
+  );
+}
+
+function limitsWord(user: User): string {
+  return user.max_running === null ? t("users.limits") : t("users.limits_own", { n: user.max_running });
+}
+
+interface OwnLimitsProps {
+  user: User;
+  onClose: () => void;
+  onChanged: () => void;
+}
+
+/** Limits of one user, which go before everybody's. */
+function OwnLimits({ user, onClose, onChanged }: OwnLimitsProps) {
+  const [running, setRunning] = useState(user.max_running?.toString() ?? "");
+  const [workspaces, setWorkspaces] = useState(user.max_workspaces?.toString() ?? "");
+  const { busy, error, ask } = useAsking();
+
+  async function change(): Promise<void> {
+    const body = { max_running: numberOf(running), max_workspaces: numberOf(workspaces) };
+    await call("PATCH", `/users/${user.id}`, { body });
+    say(t("users.changed", { name: user.username }));
+    onChanged();
+    onClose();
+  }
+  const fields = [
+    ["users.max_running", running, setRunning],
+    ["users.max_workspaces", workspaces, setWorkspaces],
+  ] as const;
+  return (
+    <Ask
+      title={t("users.limits_of", { name: user.username })}
+      yes={t("app.save")}
+      busy={busy}
+      error={error}
+      onYes={() => void ask(change)}
+      onClose={onClose}
+    >
+      <p>{t("users.limits_text")}</p>
+      {fields.map(([label, value, set]) => (
+        <Field key={label} label={t(label)}>
+          {(ids) => (
+            <input
+              {...ids}
+              type="number"
+              min={0}
+              max={1_000_000}
+              value={value}
+              placeholder={t("users.limits_default")}
+              onChange={(event) => set(event.target.value)}
+            />
+          )}
+        </Field>
+      ))}
+    </Ask>
+  );
+}
+
+function numberOf(text: string): number | null {
+  return text === "" ? null : Number(text);
+}
+
+/** Twenty characters that are not taken for one another: about 100 bits. */
+function generated(): string {
+  const letters = "abcdefghjkmnpqrstuvwxyz23456789";
+  const random = crypto.getRandomValues(new Uint8Array(200));
+  const fair = [...random].filter((byte) => byte < 256 - (256 % letters.length)).slice(0, 20);
+  const text = fair.map((byte) => letters[byte % letters.length]).join("");
+  return text.replace(/(.{5})(?=.)/g, "$1-");
+}
+
+/** A password that somebody else will be told: readable where it was generated here. */
+function PasswordInput({ ids, value, onChange }: { ids: object; value: string; onChange: (value: string) => void }) {
+  const [shown, setShown] = useState(false);
+  return (
+    <span className="with-button">
+      <input
+        {...ids}
+        type={shown ? "text" : "password"}
+        value={value}
+        autoComplete="new-password"
+        onChange={(event) => onChange(event.target.value)}
+      />
+      <Button
+        kind="quiet"
+        onClick={() => {
+          setShown(true);
+          onChange(generated());
+        }}
+      >
+        {t("users.generate")}
+      </Button>
+      {shown && value && <CopyButton text={value} />}
+    </span>
   );
 }
 
@@ -116,15 +279,7 @@ function NewUser({ onMade }: { onMade: () => void }) {
           )}
         </Field>
         <Field label={t("login.password")}>
-          {(ids) => (
-            <input
-              {...ids}
-              type="password"
-              value={password}
-              autoComplete="new-password"
-              onChange={(event) => setPassword(event.target.value)}
-            />
-          )}
+          {(ids) => <PasswordInput ids={ids} value={password} onChange={setPassword} />}
         </Field>
         <Field label={t("users.role")}>
           {(ids) => (
@@ -165,16 +320,7 @@ function GivePassword({ user, onClose }: { user: User; onClose: () => void }) {
     >
       <p>{t("users.password_text")}</p>
       <Field label={t("password.new")} hint={t("password.hint")}>
-        {(ids) => (
-          <input
-            {...ids}
-            type="password"
-            value={password}
-            autoComplete="new-password"
-            onChange={(event) => setPassword(event.target.value)}
-            required
-          />
-        )}
+        {(ids) => <PasswordInput ids={ids} value={password} onChange={setPassword} />}
       </Field>
     </Ask>
   );

@@ -8,7 +8,7 @@ import { Panel } from "../../ui/parts.tsx";
 
 const ORDER = ["infra.container_ready", "storage.volume_ready", "storage.archive_ready", "policy.healthy"];
 
-export function Conditions({ workspace }: { workspace: Workspace }) {
+export function Conditions({ workspace, isAdmin }: { workspace: Workspace; isAdmin: boolean }) {
   const keys = [...new Set([...ORDER, ...Object.keys(workspace.conditions)])];
   return (
     <Panel title={t("conditions.title")}>
@@ -35,6 +35,32 @@ export function Conditions({ workspace }: { workspace: Workspace }) {
           );
         })}
       </dl>
+      {isAdmin && <Places workspace={workspace} />}
     </Panel>
+  );
+}
+
+/** What an operator looks for in the engine and in the store. */
+function Places({ workspace }: { workspace: Workspace }) {
+  const places: [string, string | null][] = [
+    [t("places.instance"), `ws-${workspace.id}`],
+    [t("places.volume"), workspace.home_store_key],
+    [t("places.archive"), workspace.archive_key],
+    [t("places.operation"), workspace.op_id],
+  ];
+  return (
+    <details>
+      <summary>{t("places.title")}</summary>
+      <dl className="conditions">
+        {places.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>
+              <code>{value ?? "–"}</code>
+            </dd>
+          </div>
+        ))}
+      </dl>
+    </details>
   );
 }

@@ -6,12 +6,14 @@ import { dateTime } from "../../lib/format.ts";
 import { t } from "../../lib/language.ts";
 import { operationWord } from "../../lib/phrases.ts";
 import { Link, navigate } from "../../lib/router.tsx";
+import { useSteady } from "../../lib/steady.ts";
 import { undelete, want } from "../../state/verbs.ts";
 import { Icon, type IconName } from "../../ui/icons.tsx";
 import { Badge, Button } from "../../ui/parts.tsx";
 import { complain, say } from "../../ui/toasts.tsx";
 import { DeleteDialog } from "./delete.tsx";
 import { KeepAwake } from "./keepAwake.tsx";
+import { OpenLink } from "./openLink.tsx";
 import { Rename } from "./rename.tsx";
 
 interface Props {
@@ -74,6 +76,7 @@ function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Prom
   const [asking, setAsking] = useState<Wanted | null>(null);
   const [deleting, setDeleting] = useState(false);
   const busy = workspace.operation !== "NONE";
+  const steady = useSteady(workspace.phase);
   const going = workspace.desired_state === "DELETED";
   const pending = workspace.phase !== "ERROR" && workspace.desired_state !== workspace.phase;
 
@@ -83,7 +86,7 @@ function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Prom
       await want(workspace.id, to);
       await reload();
     } catch (error) {
-      complain(error);
+      complain(error, { name: workspace.name, again: () => want(workspace.id, to) });
     } finally {
       setAsking(null);
     }
@@ -102,10 +105,9 @@ function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Prom
   return (
     <div className="verbs">
       {workspace.phase !== "ERROR" && !going && (
-        <a className="button primary big" href={workspace.url}>
-          <Icon name="open" />
+        <OpenLink workspace={workspace} className="button primary big">
           {t(workspace.phase === "RUNNING" ? "verb.open" : "verb.open_wake")}
-        </a>
+        </OpenLink>
       )}
       <div className="verb-row">
         {!going &&
@@ -114,12 +116,18 @@ function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Prom
               key={verb.label}
               icon={verb.icon}
               busy={asking === verb.to || (pending && !busy && workspace.desired_state === verb.to)}
-              disabled={busy || asking !== null}
+              disabled={busy || asking !== null || !steady}
               onClick={() => void ask(verb.to)}
             >
               {verb.label}
             </Button>
           ))}
+        {workspace.archived && !going && (
+          <Link className="button plain" href={`/workspaces/new?from=${workspace.id}`}>
+            <Icon name="copy" />
+            {t("verb.duplicate")}
+          </Link>
+        )}
         {workspace.phase === "RUNNING" && !going && <KeepAwake workspace={workspace} reload={reload} />}
         {going ? (
           <Button icon="restore" disabled={busy} onClick={() => void takeBack()}>

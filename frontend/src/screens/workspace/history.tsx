@@ -6,7 +6,7 @@ import { clock, dateTime, duration } from "../../lib/format.ts";
 import { useNow } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { causeWord, conditionWord, operationWord, phaseWord } from "../../lib/phrases.ts";
-import { type Segment, segmentsOf } from "../../lib/segments.ts";
+import { isToldAlone, type Segment, segmentsOf } from "../../lib/segments.ts";
 
 const SHOWN = 30;
 
@@ -96,7 +96,7 @@ function wordOf(each: Segment): string {
 
 /** Between two steps it rests for a moment, which nobody asks about. */
 function isWorthALine(each: Segment): boolean {
-  return isStep(each) || each.now || lasting(each) > 500;
+  return isStep(each) || each.now || lasting(each) > 500 || isToldAlone(each.cause);
 }
 
 function isStep(each: Segment): boolean {

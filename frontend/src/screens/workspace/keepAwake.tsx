@@ -3,10 +3,11 @@
 import { useState } from "react";
 import { serverNow } from "../../api/client.ts";
 import type { Workspace } from "../../api/types.ts";
-import { duration } from "../../lib/format.ts";
+import { dateTime, duration } from "../../lib/format.ts";
 import { t } from "../../lib/language.ts";
 import { keepAwake } from "../../state/verbs.ts";
-import { complain } from "../../ui/toasts.tsx";
+import { type Choice, Menu } from "../../ui/menu.tsx";
+import { complain, say } from "../../ui/toasts.tsx";
 
 const HOURS = [1, 4, 8, 24];
 
@@ -17,31 +18,22 @@ export function KeepAwake({ workspace, reload }: { workspace: Workspace; reload:
   async function keep(hours: number): Promise<void> {
     setBusy(true);
     try {
-      await keepAwake(workspace.id, hours);
+      const after = await keepAwake(workspace.id, hours);
       await reload();
+      const to = after.keep_awake_until;
+      say(hours && to ? t("awake.set", { when: dateTime(to) }) : t("awake.ended"));
     } catch (error) {
       complain(error);
     } finally {
       setBusy(false);
     }
   }
-  return (
-    <select
-      className="button plain"
-      aria-label={t("awake.label")}
-      disabled={busy}
-      value=""
-      onChange={(event) => void keep(Number(event.target.value))}
-    >
-      <option value="" hidden>
-        {awake ? t("awake.is", { time: duration((Date.parse(until) - serverNow()) / 1000) }) : t("awake.label")}
-      </option>
-      {HOURS.map((hours) => (
-        <option key={hours} value={hours}>
-          {t("awake.for", { time: duration(hours * 3600) })}
-        </option>
-      ))}
-      {awake && <option value={0}>{t("awake.end")}</option>}
-    </select>
-  );
+  const choices: Choice[] = HOURS.map((hours) => ({
+    key: String(hours),
+    label: t("awake.for", { time: duration(hours * 3600) }),
+    onChoose: () => void keep(hours),
+  }));
+  if (awake) choices.push({ key: "end", label: t("awake.end"), onChoose: () => void keep(0) });
+  const label = awake ? t("awake.is", { time: duration((Date.parse(until) - serverNow()) / 1000) }) : t("awake.label");
+  return <Menu label={label} icon="clock" busy={busy} choices={choices} />;
 }

@@ -1,4 +1,4 @@
-/** The newest lines that it has written, followed while they are looked at. */
+/** The newest lines that it has written, followed while they are looked at; of one that has ended, the last ones. */
 
 import { useEffect, useRef, useState } from "react";
 import { get } from "../../api/client.ts";
@@ -16,13 +16,14 @@ export function LogTail({ workspace }: { workspace: Workspace }) {
       <summary>
         <h2>{t("logs.title")}</h2>
       </summary>
-      {open && (workspace.phase === "RUNNING" ? <Lines id={workspace.id} /> : <p>{t("logs.not_running")}</p>)}
+      {open && <Lines key={workspace.phase} id={workspace.id} isLive={workspace.phase === "RUNNING"} />}
     </details>
   );
 }
 
-function Lines({ id }: { id: string }) {
-  const logs = useLoaded(() => get<Logs>(`/workspaces/${id}/logs`, { lines: 300 }), id, EVERY_MS);
+function Lines({ id, isLive }: { id: string; isLive: boolean }) {
+  const every = isLive ? EVERY_MS : undefined;
+  const logs = useLoaded(() => get<Logs>(`/workspaces/${id}/logs`, { lines: 300 }), id, every);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   const text = logs.data?.text;
@@ -30,9 +31,11 @@ function Lines({ id }: { id: string }) {
   useEffect(() => {
     if (box.current && atEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
+  if (logs.error?.code === "not_running") return <p>{t("logs.not_running")}</p>;
   if (!logs.data) return logs.error ? <Problem error={logs.error} /> : <Waiting />;
   return (
     <>
+      {!isLive && <p className="fine">{t("logs.last")}</p>}
       {logs.data.cut && <p className="fine">{t("logs.cut")}</p>}
       <pre
         ref={box}

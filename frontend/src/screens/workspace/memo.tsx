@@ -1,7 +1,7 @@
 /** Notes on the workspace, in Markdown. */
 
-import { useState } from "react";
 import type { Workspace } from "../../api/types.ts";
+import { useDraft } from "../../lib/draft.ts";
 import { t } from "../../lib/language.ts";
 import { Markdown } from "../../lib/markdown.tsx";
 import { Button, Panel, Problem } from "../../ui/parts.tsx";
@@ -9,7 +9,7 @@ import { useEditing } from "./editing.ts";
 import { Theirs } from "./theirs.tsx";
 
 export function Memo({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
-  const [text, setText] = useState<string | null>(null);
+  const [text, setText] = useDraft(`memo.${workspace.id}`);
   const editing = useEditing(workspace, ["memo"]);
   const fixed = workspace.deleted_at !== null || workspace.desired_state === "DELETED";
 

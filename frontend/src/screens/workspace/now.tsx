@@ -12,6 +12,7 @@ import { Spinner } from "../../ui/parts.tsx";
 export function Now({ workspace, history }: { workspace: Workspace; history: HistoryLine[] }) {
   const busy = workspace.operation !== "NONE";
   const now = useNow(busy ? 500 : 5_000);
+  const adopted = workspace.conditions["storage.archive_adopted"];
   return (
     <section className="now" aria-label={t("now.title")}>
       {!busy && <p>{t(`explain.${workspace.deleted_at ? "trash" : workspace.phase}`)}</p>}
@@ -22,6 +23,7 @@ export function Now({ workspace, history }: { workspace: Workspace; history: His
           {workspace.error.retry_at && t("now.retry", { when: relative(workspace.error.retry_at, now) })}
         </p>
       )}
+      {adopted && <p>{conditionWord(adopted)}</p>}
       <Next workspace={workspace} now={now} />
     </section>
   );

@@ -11,16 +11,23 @@ import { ARCHIVE_CHOICES, STANDBY_CHOICES, TtlField } from "../../ui/ttl.tsx";
 import { useEditing } from "./editing.ts";
 import { Theirs } from "./theirs.tsx";
 
-const FIELDS = ["description", "image_ref", "standby_ttl_seconds", "archive_ttl_seconds"] as const;
+const FIELDS = ["description", "tags", "image_ref", "standby_ttl_seconds", "archive_ttl_seconds"] as const;
+
+/** What is between commas, each once. */
+export function tagsOf(text: string): string[] {
+  const tags = text.split(",").map((each) => each.trim());
+  return [...new Set(tags.filter(Boolean))];
+}
 
 export function Settings({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
   const [changed, setChanged] = useState<WorkspaceChange>({});
+  const [tags, setTags] = useState<string | null>(null); // as they are typed
   const editing = useEditing(workspace, [...FIELDS]);
   const images = useLoaded(() => get<Images>("/images"), "images");
   const now = { ...workspace, ...changed };
   const dirty = Object.keys(changed).length > 0;
   const names = (images.data?.items ?? [])
-    .filter((each) => each.backends.includes(workspace.backend))
+    .filter((each) => each.backends.includes(workspace.backend) && !each.is_pattern)
     .map((each) => each.name);
   const offered = names.includes(workspace.image_ref) ? names : [workspace.image_ref, ...names];
   if (workspace.desired_state === "DELETED") return null;
@@ -29,9 +36,13 @@ export function Settings({ workspace, reload }: { workspace: Workspace; reload: 
     if (!dirty) editing.begin();
     setChanged({ ...changed, ...change });
   }
+  function forget(): void {
+    setChanged({});
+    setTags(null);
+  }
   async function save(overwrite = false): Promise<void> {
     if (await editing.save(changed, overwrite)) {
-      setChanged({});
+      forget();
       say(t("settings.saved"));
       await reload();
     }
@@ -51,6 +62,18 @@ export function Settings({ workspace, reload }: { workspace: Workspace; reload: 
               value={now.description ?? ""}
               maxLength={2000}
               onChange={(event) => edit({ description: event.target.value || null })}
+            />
+          )}
+        </Field>
+        <Field label={t("settings.tags")} hint={t("settings.tags_hint")}>
+          {(ids) => (
+            <input
+              {...ids}
+              value={tags ?? now.tags.join(", ")}
+              onChange={(event) => {
+                setTags(event.target.value);
+                edit({ tags: tagsOf(event.target.value) });
+              }}
             />
           )}
         </Field>
@@ -81,13 +104,13 @@ export function Settings({ workspace, reload }: { workspace: Workspace; reload: 
         {editing.theirs && (
           <Theirs
             value={FIELDS.map((field) => `${field}: ${editing.theirs?.[field] ?? ""}`).join("\n")}
-            onTake={() => setChanged({})}
+            onTake={forget}
             onOverwrite={() => void save(true)}
           />
         )}
         {dirty && (
           <div className="verb-row end">
-            <Button onClick={() => setChanged({})}>{t("app.cancel")}</Button>
+            <Button onClick={forget}>{t("app.cancel")}</Button>
             <Button type="submit" kind="primary" busy={editing.busy}>
               {t("app.save")}
             </Button>

@@ -54,7 +54,15 @@ class Aside:
 class Surroundings:
     """Disks and public addresses, as the settings name them."""
 
-    def __init__(self, folders: Sequence[Path], public_url: str | None, workspace_host: str | None) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        public_url: str | None,
+        workspace_host: str | None,
+        *,
+        reserve: int | None = None,
+    ) -> None:
+        self._reserve = reserve
         self._folders, self._public_url, self._workspace_host = folders, public_url, workspace_host
         self._disks = Aside()
         self._addresses = {code: Aside() for code in (codes.PUBLIC, codes.WILDCARD, codes.WEBSOCKET)}
@@ -65,7 +73,7 @@ class Surroundings:
 
     async def _look_at_disks(self) -> list[Finding]:
         try:
-            return await self._disks.do(lambda: rooms(self._folders), DISK_SECONDS)
+            return await self._disks.do(lambda: rooms(self._folders, reserve=self._reserve), DISK_SECONDS)
         except TimeoutError:
             why = f"no answer within {DISK_SECONDS:g} s"
         except OSError as error:

@@ -23,7 +23,13 @@ async def look(pool: Pool, now: datetime) -> list[Finding]:
 
 
 def findings(found: Diagnosis, *, is_running: bool) -> list[Finding]:
-    return [_leader(found, is_running=is_running), *_operations(found), *_archives(found), *_orphans(found)]
+    return [
+        _leader(found, is_running=is_running),
+        *_lost_commits(found),
+        *_operations(found),
+        *_archives(found),
+        *_orphans(found),
+    ]
 
 
 def _leader(found: Diagnosis, *, is_running: bool) -> Finding:
@@ -32,6 +38,18 @@ def _leader(found: Diagnosis, *, is_running: bool) -> Finding:
     told = f"No coordinator leads; the last was {found.holder}."
     advice = "Start `codehub up` or `codehub coordinator`; its log says why it does not lead."
     return (failed if is_running else warning)(codes.LEADER, told, advice)
+
+
+def _lost_commits(found: Diagnosis) -> list[Finding]:
+    if found.lost_commits_at is None:
+        return []
+    return [
+        failed(
+            codes.LOST_COMMITS,
+            f"The database lost {found.lost_commits} commits or more; found at {found.lost_commits_at:%F %T} UTC.",
+            "Stop every CodeHub, then: codehub backup FILE && codehub restore FILE --force",
+        )
+    ]
 
 
 def _operations(found: Diagnosis) -> list[Finding]:
@@ -58,12 +76,28 @@ def _operations(found: Diagnosis) -> list[Finding]:
 
 def _archives(found: Diagnosis) -> list[Finding]:
     told = []
+    if found.store_waits:
+        told.append(
+            failed(
+                codes.STORE_OUT,
+                f"{found.store_waits} workspaces wait to be archived or restored: {found.store_outage or 'an outage'}",
+                "Make room in the archive store, or mend it; they go on by themselves within minutes.",
+            )
+        )
     if found.gc.get("stopped"):
         told.append(warning(codes.GC_STOPPED, str(found.gc["stopped"]), "See: codehub gc --dry-run"))
     if missing := int(found.gc.get("missing_count", 0)):
         told.append(
             warning(
                 codes.MISSING, f"{missing} workspaces' archives were not in the store.", "See: codehub gc --dry-run"
+            )
+        )
+    if unremembered := int(found.gc.get("unremembered_count", 0)):
+        told.append(
+            warning(
+                codes.UNREMEMBERED,
+                f"{unremembered} archives were made in a future that the database lost; they are kept.",
+                "Give each back or discard it: codehub gc --dry-run names them.",
             )
         )
     return told
@@ -78,7 +112,7 @@ def _orphans(found: Diagnosis) -> list[Finding]:
             warning(
                 codes.ORPHANS,
                 f"{found.unknown} containers or volumes belong to no workspace.",
-                "The coordinator's log names at most 20 of those it finds at once; nothing removes them by itself.",
+                "Nothing removes them by itself. See them: codehub gc --orphans --dry-run",
             )
         ]
     return [ok(codes.ORPHANS.check, "every container and volume belongs to a workspace")]

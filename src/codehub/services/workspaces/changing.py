@@ -9,6 +9,7 @@ from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Pool
 from codehub.errors import Invalid
 from codehub.model import wishes
+from codehub.model.images import is_allowed
 from codehub.model.workspace import Desired, InstanceBackend, WorkspaceId
 from codehub.services.actors import Actor
 from codehub.services.workspaces.deciding import Verb, carry_out, refused, wished
@@ -24,13 +25,15 @@ class Changes:
     name: str = ""
     description: str | None = None
     memo: str | None = None
+    tags: tuple[str, ...] = ()
+    is_favorite: bool = False
     image_ref: str = ""
     standby_ttl_seconds: int = 0
     archive_ttl_seconds: int = 0
     desired_state: Desired = Desired.RUNNING
 
 
-_LABELS = ("name", "description", "memo")
+_LABELS = ("name", "description", "memo", "tags", "is_favorite")
 _WISHES = ("image_ref", "standby_ttl_seconds", "archive_ttl_seconds")
 
 
@@ -75,9 +78,9 @@ async def request_state(pool: Pool, terms: Terms, actor: Actor, identity: Worksp
 
 def check_image(images: Mapping[InstanceBackend, Sequence[str]], backend: InstanceBackend, image_ref: str) -> None:
     offered = images.get(backend, ())
-    if image_ref not in offered:
+    if not is_allowed(image_ref, offered):
         names = ", ".join(offered) or "none at the moment"
-        raise Invalid(f"image_ref: {image_ref!r} is not offered for {backend} workspaces.", f"Choose one of: {names}.")
+        raise Invalid(f"image_ref: {image_ref} is not offered for {backend} workspaces.", f"Choose one of: {names}.")
 
 
 def _picked(changes: Changes, fields: Sequence[str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from uuid import uuid4
 from codehub.db import clock, listing, wishes
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Invalid, NotFound
+from codehub.model.images import usual
 from codehub.model.wishes import Refusal, archive_to_copy
 from codehub.model.workspace import ArchiveKey, Desired, InstanceBackend, StorageBackend, WorkspaceId
 from codehub.services import audit
@@ -31,8 +32,10 @@ class Blueprint:
     name: str
     description: str | None = None
     memo: str | None = None
+    tags: tuple[str, ...] = ()
     image_ref: str | None = None
     backend: InstanceBackend | None = None
+    storage_backend: StorageBackend | None = None
     standby_ttl_seconds: int | None = None
     archive_ttl_seconds: int | None = None
     desired_state: Desired = Desired.RUNNING
@@ -51,7 +54,7 @@ async def create(
         source = adopting
         if asked.from_archive is not None:
             source = await _source(conn, terms, actor, asked.from_archive)
-        await admit_new(conn, actor.user_id, terms.most_workspaces)
+        await admit_new(conn, actor.user_id, terms.quota)
         if asked.desired_state is Desired.RUNNING:
             await admit(conn, actor.user_id, terms.quota)
         await wishes.insert(
@@ -62,6 +65,7 @@ async def create(
                 name=asked.name,
                 description=asked.description,
                 memo=asked.memo,
+                tags=asked.tags,
                 image_ref=image_ref,
                 instance_backend=backend,
                 storage_backend=_STORAGE[backend],
@@ -89,8 +93,15 @@ def _chosen(
     offered = images.get(backend, ())
     if not offered:
         names = ", ".join(name for name, each in images.items() if each) or "none at the moment"
-        raise Invalid(f"backend: {backend} workspaces are not offered here.", f"Choose one of: {names}.")
-    image_ref = asked.image_ref if asked.image_ref is not None else offered[0]
+        raise Invalid(f"instance_backend: {backend} workspaces are not offered here.", f"Choose one of: {names}.")
+    if asked.storage_backend not in (None, _STORAGE[backend]):
+        raise Invalid(
+            f"storage_backend: {asked.storage_backend} does not go with {backend} workspaces.",
+            f"Leave it out, or say {_STORAGE[backend]}.",
+        )
+    image_ref = asked.image_ref or usual(offered)
+    if image_ref is None:
+        raise Invalid("image_ref: say which image it is to be.", f"Allowed are: {', '.join(offered)}.")
     check_image(images, backend, image_ref)
     return backend, image_ref
 

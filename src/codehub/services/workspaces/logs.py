@@ -1,4 +1,6 @@
-"""What a running workspace has written: only the leader can see it, so it is asked, with a time limit."""
+"""What a workspace has written. Of one that runs only the leader can see it, so it is asked, with a time limit; of one
+that has ended, or could not start, its last lines are kept for a day (signals/last_logs.py).
+"""
 
 from dataclasses import dataclass
 
@@ -9,6 +11,7 @@ from codehub.services import audit
 from codehub.services.actors import Actor
 from codehub.services.workspaces.deciding import find, on_behalf
 from codehub.signals.connect import Redis
+from codehub.signals.last_logs import RedisLastLogs
 from codehub.signals.questions import ask
 
 _ANSWER_SECONDS = 10.0
@@ -31,11 +34,20 @@ async def newest(pool: Pool, redis: Redis, actor: Actor, identity: WorkspaceId, 
         if others:
             await audit.record(conn, actor, "workspace.logs", identity, **others)
     workspace = shown.workspace
+    last = RedisLastLogs(redis)
     if workspace.status.phase in _NO_INSTANCE and not workspace.status.conditions.container_ready.status:
+        if text := await last.read(identity):
+            return _last(text, lines)
         raise Conflict("The workspace is not running, so it writes nothing.", "Start it first.", code="not_running")
     question = {"workspace_id": str(identity), "backend": workspace.instance_backend.value, "lines": lines}
     answer = await ask(redis, "logs", question, _ANSWER_SECONDS, asker=str(actor.user_id))
     try:
-        return Lines(str(answer["text"]), bool(answer["cut"]))
+        found = Lines(str(answer["text"]), bool(answer["cut"]))
     except (KeyError, TypeError) as error:
         raise Unavailable("The coordinator's answer was not understood.", "It may be of another version.") from error
+    return found if found.text else _last(await last.read(identity), lines)
+
+
+def _last(text: str, lines: int) -> Lines:
+    kept = text.splitlines(keepends=True)
+    return Lines("".join(kept[-lines:]), len(kept) > lines)

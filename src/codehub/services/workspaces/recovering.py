@@ -6,7 +6,7 @@ from uuid import uuid4
 from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Pool
 from codehub.model import wishes
-from codehub.model.workspace import RecoverFrom, RecoverRequest, WorkspaceId
+from codehub.model.workspace import Desired, RecoverFrom, RecoverRequest, WorkspaceId
 from codehub.services.actors import Actor
 from codehub.services.workspaces.deciding import Verb, carry_out, wished
 from codehub.services.workspaces.showing import Encoded
@@ -14,13 +14,24 @@ from codehub.services.workspaces.terms import Terms
 
 
 async def recover(
-    pool: Pool, terms: Terms, actor: Actor, identity: WorkspaceId, source: RecoverFrom, *, forced: bool = False
+    pool: Pool,
+    terms: Terms,
+    actor: Actor,
+    identity: WorkspaceId,
+    source: RecoverFrom,
+    *,
+    forced: bool = False,
+    desired: Desired | None = None,
 ) -> Encoded:
-    """Ask for it; the next tick judges the workspace anew."""
+    """Ask for it; the next tick judges the workspace anew. `desired`: what is wanted of it from then on."""
     request = RecoverRequest(id=uuid4(), source=source, forced=forced)
 
-    def decide(was: ShownWorkspace, _now: datetime) -> ShownWorkspace:
-        return wished(was, wishes.recover(was.workspace, request), actor)
+    def decide(was: ShownWorkspace, now: datetime) -> ShownWorkspace:
+        return wished(was, wishes.recover(was.workspace, request, desired, now), actor)
 
-    verb = Verb("workspace.recover", decide, {"from": source, "forced": forced})
+    verb = Verb(
+        "workspace.recover",
+        decide,
+        {"from": source, "forced": forced, **({"desired_state": desired} if desired else {})},
+    )
     return await carry_out(pool, terms, actor, identity, verb)

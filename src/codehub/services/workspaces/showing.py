@@ -1,7 +1,8 @@
 """The workspace object: what people and programs are shown of a row, as a dictionary and as JSON.
 
 It depends on the row and on settings alone, so the same writing of a row is always the same bytes; its ETag is a hash
-of them. `web/api/schemas.py` describes the same object to others. Never shown: endpoint, archive_key, op_id, home_ctx.
+of them. `web/api/schemas.py` describes the same object to others. Its fields have the schema's names; `owner`,
+`backend` and `error` say some of it again in another form. Never shown: endpoint, home_ctx.
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,11 @@ from pydantic_core import to_json
 
 from codehub.db.listing import ShownWorkspace
 from codehub.model import conditions, recovery, ttl, wishes
+from codehub.model.names import volume_name
 from codehub.model.workspace import Operation, OpId, Phase, RecoverFrom, Status, Workspace, WorkspaceId
 
 _ETAG_BYTES = 16
+_TRIED_AGAIN = "The last attempt failed. It is tried again by itself."  # of a row that an older version wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,18 @@ def as_dict(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any]:
     return {
         "id": str(workspace.id),
         "progress": None,
+        "owner_user_id": str(workspace.owner_user_id),
         "owner": {"id": str(workspace.owner_user_id), "username": shown.owner_username},
         "name": shown.name,
         "description": shown.description,
         "memo": shown.memo,
+        "tags": list(shown.tags),
+        "is_favorite": shown.is_favorite,
         "image_ref": wish.image_ref,
+        "instance_backend": workspace.instance_backend.value,
+        "storage_backend": workspace.storage_backend.value,
         "backend": workspace.instance_backend.value,
+        "home_store_key": volume_name(workspace.id),
         "created_at": _iso(workspace.created_at),
         "updated_at": _iso(shown.updated_at),
         "desired_state": wish.desired_state.value,
@@ -80,6 +89,10 @@ def as_dict(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any]:
         "phase_changed_at": _iso(status.phase_changed_at),
         "operation": status.operation.value,
         "op_started_at": _iso(status.op_started_at) if status.operation is not Operation.NONE else None,
+        "op_id": str(status.op_id) if status.op_id is not None else None,
+        "observed_at": _iso(status.observed_at),
+        "error_reason": status.error_reason.value if status.error_reason is not None else None,
+        "error_count": status.error_count,
         "error": _error(status),
         "conditions": _conditions(status),
         "standby_ttl_seconds": wish.standby_ttl_seconds,
@@ -89,9 +102,16 @@ def as_dict(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any]:
         "next_transition": _next_transition(workspace),
         "deleted_at": _iso(wish.deleted_at),
         "undelete_until": _iso(wishes.undelete_until(workspace, retention)),
-        "archived": status.archive_key is not None,
+        "archive_key": status.archive_key,
+        "archived": _is_archived(status),
         "url": f"/w/{workspace.id}/",
     }
+
+
+def _is_archived(status: Status) -> bool:
+    """As far as the last look tells; one that could not be looked at is believed to be there."""
+    reason = status.conditions.archive_ready.reason
+    return status.archive_key is not None and reason not in conditions.TERMINAL_ARCHIVE_REASONS
 
 
 def _error(status: Status) -> dict[str, Any] | None:
@@ -105,7 +125,7 @@ def _error(status: Status) -> dict[str, Any] | None:
         "reason": status.error_reason.value if status.error_reason is not None else healthy.reason,
         "count": status.error_count,
         "retry_at": _iso(status.retry_at),
-        "message": healthy.message if not healthy.status else "",
+        "message": healthy.message or _TRIED_AGAIN,
         "can_recover_from": sources if in_error else [],
     }
 

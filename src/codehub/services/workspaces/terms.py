@@ -17,7 +17,6 @@ class Terms:
     """Limits, the trash's retention, and what a workspace is made of that names nothing else."""
 
     quota: Quota
-    most_workspaces: int  # of one user
     retention: timedelta
     standby_ttl_seconds: int
     archive_ttl_seconds: int
@@ -27,8 +26,11 @@ class Terms:
     @classmethod
     def of(cls, settings: Settings, images: Images, default_backend: InstanceBackend) -> Self:
         return cls(
-            quota=Quota(per_user=settings.limits.max_running_per_user, total=settings.limits.max_running_global),
-            most_workspaces=settings.limits.max_workspaces_per_user,
+            quota=Quota(
+                per_user=settings.limits.max_running_per_user,
+                total=settings.limits.max_running_global,
+                workspaces=settings.limits.max_workspaces_per_user,
+            ),
             retention=timedelta(seconds=settings.gc.trash_retention_seconds),
             standby_ttl_seconds=settings.ttl.standby_seconds,
             archive_ttl_seconds=settings.ttl.archive_seconds,

@@ -1,9 +1,15 @@
 """What administrators see and ask for: /admin/*."""
 
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import StreamingResponse
+from pydantic_core import to_json
 
 from codehub.db.audit_pages import AuditFilter
 from codehub.db.audit_pages import AuditLine as AuditRow
@@ -11,12 +17,14 @@ from codehub.db.gc_runs import GcPlace
 from codehub.db.gc_runs import GcRun as GcRow
 from codehub.db.listing import Filter
 from codehub.errors import Invalid
+from codehub.model.limits import Quota, SetLimits
 from codehub.model.workspace import UserId
 from codehub.services import administering
+from codehub.services.administering import LimitsInUse
 from codehub.web.api import schemas
 from codehub.web.api.answers import errors
 from codehub.web.api.cursors import cursor_of, place_of
-from codehub.web.api.workspaces import Cursor, Deleted, Limit, Phases, Text, page_answer, place
+from codehub.web.api.workspaces import AskedTags, Cursor, Deleted, Limit, Phases, Text, page_answer, place
 from codehub.web.auth import AdminActor
 from codehub.web.context import InContext
 
@@ -32,12 +40,13 @@ async def list_everybodys_workspaces(
     cursor: Cursor = None,
     phase: Phases = None,
     q: Text = None,
+    tag: AskedTags = None,
     deleted: Deleted = False,
     owner: Annotated[UUID | None, Query(description="Only this user's.")] = None,
 ) -> Response:
     """Everybody's workspaces, newest first."""
     whose = None if owner is None else UserId(owner)
-    asked = Filter(owner=whose, phases=tuple(phase or ()), text=q or "", deleted=deleted)
+    asked = Filter(owner=whose, phases=tuple(phase or ()), text=q or "", tags=tuple(tag or ()), deleted=deleted)
     found = await context.shelf.page(asked, after=place(cursor), limit=limit)
     return await page_answer(context, found)
 
@@ -45,39 +54,64 @@ async def list_everybodys_workspaces(
 @router.get("/limits")
 async def limits(actor: AdminActor, context: InContext) -> schemas.Limits:
     """How many workspaces run, in all and by user, and how many may."""
-    found = await administering.limits_in_use(context.pool, context.terms.quota, actor)
-    return schemas.Limits(
-        total=schemas.QuotaInUse(running=found.total, limit=found.quota.total),
-        per_user_limit=found.quota.per_user,
-        users=[
-            schemas.UserInUse(user=schemas.Person(id=each.user_id, username=each.username), running=each.running)
-            for each in found.users
-        ],
+    return _limits(await administering.limits_in_use(context.pool, context.terms.quota, actor))
+
+
+@router.put("/limits")
+async def change_limits(actor: AdminActor, context: InContext, given: schemas.SetLimits) -> schemas.Limits:
+    """Set the limits of all users, from now on; what is null or left out is as configured. Nobody is stopped by it."""
+    wanted = SetLimits(
+        per_user=given.max_running_per_user,
+        total=given.max_running_global,
+        workspaces=given.max_workspaces_per_user,
     )
+    await administering.change_limits(context.pool, actor, wanted)
+    return _limits(await administering.limits_in_use(context.pool, context.terms.quota, actor))
+
+
+async def _asked_audit(
+    user: Annotated[UUID | None, Query(description="Only what this user did.")] = None,
+    workspace: Annotated[UUID | None, Query(description="Only what was done to this workspace.")] = None,
+    action: Annotated[
+        str | None, Query(pattern=r"^[a-z_.]{1,60}$", description="Only this.", examples=["workspace.delete"])
+    ] = None,
+    since: Annotated[datetime | None, Query(description="Only from this moment on.")] = None,
+    until: Annotated[datetime | None, Query(description="Only before this moment.")] = None,
+) -> AuditFilter:
+    return AuditFilter(user, workspace, action, _with_zone(since), _with_zone(until))
+
+
+AskedAudit = Annotated[AuditFilter, Depends(_asked_audit)]
 
 
 @router.get("/audit")
 async def audit_log(
     actor: AdminActor,
     context: InContext,
+    asked: AskedAudit,
     *,
     limit: Limit = 50,
     cursor: Annotated[
         str | None, Query(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")
     ] = None,
-    user: Annotated[UUID | None, Query(description="Only what this user did.")] = None,
-    workspace: Annotated[UUID | None, Query(description="Only what was done to this workspace.")] = None,
-    action: Annotated[
-        str | None, Query(pattern=r"^[a-z_.]{1,60}$", description="Only this.", examples=["workspace.delete"])
-    ] = None,
 ) -> schemas.Audit:
     """Who did what, newest first."""
     after = None if cursor is None else int(cursor)
-    lines, following = await administering.audit_page(
-        context.pool, actor, AuditFilter(user, workspace, action), after, limit
-    )
+    lines, following = await administering.audit_page(context.pool, actor, asked, after, limit)
     return schemas.Audit(
         items=[_audit_line(line) for line in lines], next_cursor=None if following is None else str(following)
+    )
+
+
+@router.get("/audit.csv", response_class=StreamingResponse, responses={200: {"content": {"text/csv": {}}}})
+async def audit_as_csv(actor: AdminActor, context: InContext, asked: AskedAudit) -> StreamingResponse:
+    """The same, whole, as a table: for whoever keeps or examines it elsewhere."""
+    pages = administering.audit_pages(context.pool, actor, asked)
+    first = await anext(pages, ())  # what is refused is refused before the answer has begun
+    return StreamingResponse(
+        _csv_of(first, pages),
+        media_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="codehub-audit.csv"'},
     )
 
 
@@ -99,9 +133,24 @@ async def request_gc(actor: AdminActor, context: InContext, given: schemas.GcOrd
     if order.dry_run and order.override:
         raise Invalid("override: a dry run deletes nothing, so there is nothing to override.", "Leave one of them out.")
     identity = await administering.request_gc(
-        context.pool, actor, dry_run=order.dry_run, override=order.override, unknown_too=order.unknown_too
+        context.pool,
+        actor,
+        dry_run=order.dry_run,
+        override=order.override,
+        unknown_too=order.unknown_too,
+        orphans=order.orphans,
     )
     return schemas.GcAccepted(id=identity)
+
+
+@router.post("/gc/discard", status_code=204, responses=errors(404, 409))
+async def discard_archives(actor: AdminActor, context: InContext, given: schemas.DiscardedArchives) -> None:
+    """Say that nobody wants archives that the database does not remember.
+
+    They were made in a future that the database lost, and are kept until somebody decides. From now on they are orphans
+    like others: they are removed once they have been so for the ordinary delay.
+    """
+    await administering.discard_archives(context.pool, actor, given.keys)
 
 
 @router.post("/losses", status_code=204)
@@ -114,6 +163,67 @@ async def accept_losses(actor: AdminActor, context: InContext, given: schemas.Ac
     await administering.accept_losses(context.pool, actor, given.backend)
 
 
+def _limits(found: LimitsInUse) -> schemas.Limits:
+    return schemas.Limits(
+        total=schemas.QuotaInUse(running=found.total, limit=found.quota.total),
+        per_user_limit=found.quota.per_user,
+        workspaces_per_user_limit=found.quota.workspaces,
+        users=[
+            schemas.UserInUse(
+                user=schemas.Person(id=each.user_id, username=each.username),
+                running=each.running,
+                limit=found.per_user(each.user_id),
+            )
+            for each in found.users
+        ],
+        set=_set_limits(found.limits[None]),
+        configured=_set_limits(found.configured),
+    )
+
+
+def _set_limits(given: SetLimits | Quota) -> schemas.SetLimits:
+    return schemas.SetLimits(
+        max_running_global=given.total,
+        max_running_per_user=given.per_user,
+        max_workspaces_per_user=given.workspaces,
+    )
+
+
+def _with_zone(moment: datetime | None) -> datetime | None:
+    """A time without a zone is UTC."""
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+_FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # those of full width, too
+_BREAKS = frozenset("\t\r\n")
+_CSV_HEAD = ("id", "at", "kind", "user", "action", "workspace_id", "workspace", "address", "details")
+
+
+async def _csv_of(first: Sequence[AuditRow], pages: AsyncIterator[Sequence[AuditRow]]) -> AsyncIterator[bytes]:
+    yield _csv_lines([_CSV_HEAD, *map(_csv_row, first)])
+    async for page in pages:
+        yield _csv_lines(map(_csv_row, page))
+
+
+def _csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
+
+
+def _csv_row(line: AuditRow) -> Sequence[object]:
+    values = (
+        line.id, line.at.isoformat(), line.kind, line.username, line.action, line.workspace_id, line.workspace_name,
+        line.address, to_json(dict(line.details)).decode(),
+    )  # fmt: skip
+    return ["" if value is None else _harmless(str(value)) for value in values]
+
+
+def _harmless(text: str) -> str:
+    """A spreadsheet takes what begins like this for a formula; names are other people's."""
+    return f"'{text}" if text.lstrip().startswith(_FORMULAS) or text[:1] in _BREAKS else text
+
+
 def _audit_line(line: AuditRow) -> schemas.AuditLine:
     return schemas.AuditLine.model_validate(
         {
@@ -123,6 +233,7 @@ def _audit_line(line: AuditRow) -> schemas.AuditLine:
             "user": _person(line.user_id, line.username),
             "action": line.action,
             "workspace_id": line.workspace_id,
+            "workspace_name": line.workspace_name,
             "address": line.address,
             "details": dict(line.details),
         }
@@ -137,6 +248,7 @@ def _gc_run(run: GcRow) -> schemas.GcRun:
         dry_run=run.dry_run,
         override=run.override,
         unknown_too=run.unknown_too,
+        orphans=run.orphans,
         started_at=run.started_at,
         finished_at=run.finished_at,
         report=None if run.report is None else dict(run.report),

@@ -30,7 +30,8 @@ class Findings:
 
     def __init__(self, context: Context) -> None:
         accounts = context.settings.accounts
-        around = Surroundings(context.folders, accounts.public_url, accounts.workspace_host)
+        reserve = context.settings.process.disk_reserve
+        around = Surroundings(context.folders, accounts.public_url, accounts.workspace_host, reserve=reserve)
         self._standing = Kept(lambda: standing.look(context.pool, datetime.now(UTC)))
         self._around = Kept(around.look, SURROUNDINGS_SECONDS)
 

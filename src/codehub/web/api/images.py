@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from codehub.model.images import is_pattern
 from codehub.model.workspace import InstanceBackend
 from codehub.web.api import schemas
 from codehub.web.auth import CurrentActor
@@ -17,5 +18,5 @@ async def list_images(_actor: CurrentActor, context: InContext) -> schemas.Image
     for backend, names in context.images().items():
         for name in names:
             backends.setdefault(name, []).append(backend)
-    items = [schemas.Image(name=name, backends=where) for name, where in backends.items()]
+    items = [schemas.Image(name=name, backends=where, is_pattern=is_pattern(name)) for name, where in backends.items()]
     return schemas.Images(items=items, default_backend=context.default_backend)

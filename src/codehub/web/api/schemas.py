@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from codehub.config.values import LONGEST
 from codehub.model import ttl
-from codehub.model.workspace import Desired, InstanceBackend, Operation, Phase, RecoverFrom
+from codehub.model.names import ARCHIVE_KEY
+from codehub.model.suspicion import Place
+from codehub.model.workspace import Desired, InstanceBackend, Operation, Phase, RecoverFrom, StorageBackend
 
 # No control characters, nor those that turn the text around them.
 NAME_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]*$"
@@ -36,14 +38,27 @@ Description = Annotated[
 Memo = Annotated[
     str, StringConstraints(max_length=20_000, pattern=TEXT_PATTERN), Field(examples=["ask Grace about the data"])
 ]
+Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50, pattern=NAME_PATTERN)]
+
+
+def _once_each(tags: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tags))
+
+
+Tags = Annotated[
+    tuple[Tag, ...], Field(max_length=20, description="At most 20, each of at most 50 characters.", examples=[["gpu"]]),
+    AfterValidator(_once_each),
+]  # fmt: skip
 ImageRef = Annotated[
     str, StringConstraints(min_length=1, max_length=512, pattern=NAME_PATTERN),
-    Field(description="One of GET /images.", examples=["code-server"]),
+    Field(description="One of GET /images, or an image reference that one of its patterns allows.",
+          examples=["code-server", "registry.example:5000/team/ide:1"]),
 ]  # fmt: skip
 Ttl = Annotated[
     int, Field(ge=0, le=LONGEST, strict=True, description="Seconds; 0 is never, else at least 60.", examples=[3600]),
     AfterValidator(_ttl),
 ]  # fmt: skip
+LimitValue = Annotated[int, Field(ge=1, le=1_000_000, strict=True, examples=[2])]
 Reachable = Literal[Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED]
 Search = Annotated[str, StringConstraints(max_length=255, pattern=NAME_PATTERN)]
 
@@ -59,21 +74,43 @@ def _left_out(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
+def _merged(given: Any, name: str, other: str) -> Any:  # noqa: ANN401 - whatever was sent
+    """`other` is another name of `name`; whoever gives both must mean the same."""
+    if not isinstance(given, dict) or other not in given:
+        return given
+    if name in given and given[name] != given[other]:
+        raise ValueError(f"{name} and {other} are the same, and were given different values")
+    return {key: each for key, each in given.items() if key != other} | {name: given[other]}
+
+
 class NewWorkspace(Strict):
     """A workspace to make. What is left out is as this installation does it."""
 
     name: Name
     description: Description | None = None
     memo: Memo | None = None
+    tags: Tags = ()
     image_ref: ImageRef | None = None
-    backend: InstanceBackend | None = None
+    instance_backend: Annotated[
+        InstanceBackend | None, Field(description="One that this installation has; GET /images names them.")
+    ] = None
+    backend: Annotated[InstanceBackend | None, Field(description="The same as instance_backend.")] = None
+    storage_backend: Annotated[
+        StorageBackend | None, Field(description="What belongs to the instance_backend: there is one for each.")
+    ] = None
     standby_ttl_seconds: Ttl | None = None
     archive_ttl_seconds: Ttl | None = None
     desired_state: Reachable = Desired.RUNNING
+    desired: Annotated[Reachable, Field(description="The same as desired_state.")] = Desired.RUNNING
     from_archive: Annotated[
         UUID | None,
         Field(description="A workspace of yours, living or in the trash: the new one begins with its newest archive."),
     ] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _other_names(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        return _merged(_merged(given, "backend", "instance_backend"), "desired_state", "desired")
 
 
 class WorkspaceChange(Strict):
@@ -82,10 +119,20 @@ class WorkspaceChange(Strict):
     name: Annotated[Name, Field(json_schema_extra=_left_out)] = ""
     description: Description | None = None
     memo: Memo | None = None
+    tags: Annotated[Tags, Field(json_schema_extra=_left_out)] = ()
+    is_favorite: Annotated[bool, Field(strict=True, json_schema_extra=_left_out)] = False
     image_ref: Annotated[ImageRef, Field(json_schema_extra=_left_out)] = ""
     standby_ttl_seconds: Annotated[Ttl, Field(json_schema_extra=_left_out)] = 0
     archive_ttl_seconds: Annotated[Ttl, Field(json_schema_extra=_left_out)] = 0
     desired_state: Annotated[Reachable, Field(json_schema_extra=_left_out)] = Desired.RUNNING
+    desired: Annotated[Reachable, Field(description="The same as desired_state.", json_schema_extra=_left_out)] = (
+        Desired.RUNNING
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _other_names(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
+        return _merged(given, "desired_state", "desired")
 
 
 class Recovery(Strict):
@@ -95,6 +142,9 @@ class Recovery(Strict):
     forced: Annotated[
         bool, Field(strict=True, description="Give up a whole volume that is there. It is gone for good then.")
     ] = False
+    desired_state: Annotated[
+        Reachable | None, Field(description="What it is to be afterwards; left out, that stays as it was.")
+    ] = None
 
 
 class KeepAwake(Strict):
@@ -115,12 +165,15 @@ class GcOrder(Strict):
     unknown_too: Annotated[
         bool, Field(strict=True, description="Delete archives of workspaces that the database does not know, too.")
     ] = False
+    orphans: Annotated[
+        bool, Field(strict=True, description="Instances and volumes of no workspace, instead of archives.")
+    ] = False
 
 
 class AcceptedLosses(Strict):
-    """Homes that are missing, and are not coming back."""
+    """Homes or archives that are missing, and are not coming back."""
 
-    backend: Annotated[InstanceBackend, Field(description="Where they were.")]
+    backend: Annotated[Place, Field(description="Where they were: a backend, or archives for the archive store.")]
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
@@ -168,15 +221,23 @@ class Transition(BaseModel):
 
 
 class Workspace(BaseModel):
-    """A workspace."""
+    """A workspace. `backend` and `error` say again, in one place, what fields of their own say."""
 
     id: UUID
+    owner_user_id: UUID
     owner: Person
     name: Annotated[str, Field(examples=["thesis"])]
     description: str | None
     memo: str | None
+    tags: list[str]
+    is_favorite: bool
     image_ref: Annotated[str, Field(examples=["code-server"])]
-    backend: InstanceBackend
+    instance_backend: InstanceBackend
+    storage_backend: StorageBackend
+    backend: Annotated[InstanceBackend, Field(description="The same as instance_backend.")]
+    home_store_key: Annotated[
+        str, Field(description="The volume's name.", examples=["ws-0b1f6e0c-5f5e-4b3e-9d7e-0d2f4f8f9a11-home"])
+    ]
     created_at: datetime
     updated_at: datetime
     desired_state: Annotated[Desired, Field(description="What was asked for.")]
@@ -184,7 +245,11 @@ class Workspace(BaseModel):
     phase_changed_at: datetime
     operation: Annotated[Operation, Field(description="The transition in progress.")]
     op_started_at: datetime | None
+    op_id: Annotated[UUID | None, Field(description="Of the operation in progress, or of the last one.")]
+    observed_at: Annotated[datetime | None, Field(description="When a look last changed something, at least.")]
     progress: Progress | None
+    error_reason: Annotated[str | None, Field(examples=["RetryExceeded"])]
+    error_count: Annotated[int, Field(description="Failed attempts.")]
     error: Trouble | None
     conditions: dict[str, Condition]
     standby_ttl_seconds: Annotated[int, Field(description="Seconds unused until it stops; 0 is never.")]
@@ -194,7 +259,14 @@ class Workspace(BaseModel):
     next_transition: Transition | None
     deleted_at: datetime | None
     undelete_until: Annotated[datetime | None, Field(description="Until when POST …/undelete can bring it back.")]
-    archived: Annotated[bool, Field(description="Whether there is an archive of it.")]
+    archive_key: Annotated[
+        str | None,
+        Field(
+            description="Where its archive is, below the store's prefix.",
+            examples=["0b1f6e0c-5f5e-4b3e-9d7e-0d2f4f8f9a11/5d9d4c5e-7f9e-4a54-a4be-6f2f3c1e0a77/home.tar.zst"],
+        ),
+    ]
+    archived: Annotated[bool, Field(description="Whether it has an archive that can be restored, by the last look.")]
     url: Annotated[str, Field(examples=["/w/0b1f6e0c-5f5e-4b3e-9d7e-0d2f4f8f9a11/"])]
 
 
@@ -244,11 +316,45 @@ class Logs(BaseModel):
     cut: Annotated[bool, Field(description="Whether lines that were asked for had to be left out.")]
 
 
-class Image(BaseModel):
-    """Something a workspace can run."""
+class UsageLimits(BaseModel):
+    """What a workspace may use at most; null is no limit."""
 
-    name: Annotated[str, Field(examples=["code-server"])]
+    cpus: float | None
+    memory_bytes: int | None
+
+
+class Measurement(BaseModel):
+    """What the workspace used at a moment, or in the minutes before it; null is not known."""
+
+    at: datetime
+    cpus: Annotated[float | None, Field(description="Processors in use.", examples=[0.4])]
+    memory_bytes: Annotated[int | None, Field(examples=[412_000_000])]
+
+
+class ListeningPort(BaseModel):
+    """A port that a program in the workspace listens on."""
+
+    port: Annotated[int, Field(examples=[8000])]
+    url: Annotated[str, Field(description="Where its owner opens it.", examples=["/w/…/.codehub/port/8000/"])]
+
+
+class Usage(BaseModel):
+    """What a running workspace uses. Nothing is known of one that does not run, or that cannot be measured."""
+
+    now: Measurement | None
+    day: Annotated[list[Measurement], Field(description="The last day, oldest first; the most memory of each time.")]
+    ports: Annotated[list[ListeningPort] | None, Field(description="Null where they cannot be seen.")]
+    limits: UsageLimits
+
+
+class Image(BaseModel):
+    """Something a workspace can run: what `image_ref` may be, or a pattern of that."""
+
+    name: Annotated[str, Field(examples=["code-server", "registry.example/team/*"])]
     backends: list[InstanceBackend]
+    is_pattern: Annotated[
+        bool, Field(description="Whether it stands for many: `image_ref` names one that it allows.")
+    ] = False
 
 
 class Images(BaseModel):
@@ -270,6 +376,17 @@ class UserInUse(BaseModel):
 
     user: Person
     running: int
+    limit: int
+
+
+class SetLimits(BaseModel):
+    """Limits for all users; null is what is configured."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_running_global: LimitValue | None = None
+    max_running_per_user: LimitValue | None = None
+    max_workspaces_per_user: LimitValue | None = None
 
 
 class Limits(BaseModel):
@@ -277,7 +394,10 @@ class Limits(BaseModel):
 
     total: QuotaInUse
     per_user_limit: int
+    workspaces_per_user_limit: int
     users: list[UserInUse]
+    set: Annotated[SetLimits, Field(description="What administrators set.")]
+    configured: Annotated[SetLimits, Field(description="What holds where nothing is set.")]
 
 
 class AuditLine(BaseModel):
@@ -289,6 +409,7 @@ class AuditLine(BaseModel):
     user: Person | None
     action: Annotated[str, Field(examples=["workspace.delete"])]
     workspace_id: UUID | None
+    workspace_name: Annotated[str | None, Field(description="As it is called now; null when it is gone.")]
     address: str | None
     details: dict[str, Any]
 
@@ -309,6 +430,7 @@ class GcRun(BaseModel):
     dry_run: bool
     override: bool
     unknown_too: bool
+    orphans: bool
     started_at: datetime | None
     finished_at: datetime | None
     report: dict[str, Any] | None
@@ -319,6 +441,15 @@ class GcRuns(BaseModel):
 
     items: list[GcRun]
     next_cursor: str | None
+
+
+class DiscardedArchives(BaseModel):
+    """Archives that the database does not remember, and that nobody wants."""
+
+    keys: Annotated[
+        list[Annotated[str, Field(pattern=f"^{ARCHIVE_KEY}$")]],
+        Field(min_length=1, max_length=1000, description="`unremembered` of a collection's report names them."),
+    ]
 
 
 class GcAccepted(BaseModel):

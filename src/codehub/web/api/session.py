@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from codehub.db.accounts import UserRow
 from codehub.errors import NotLoggedIn
 from codehub.services import login as logins
-from codehub.services import sessions
+from codehub.services import proofs, sessions
 from codehub.services.actors import ActorKind, Scope, UserRole
 from codehub.services.passwords import LONGEST
 from codehub.signals.throttle import DEVICE_SECONDS, LoginThrottle
@@ -56,9 +56,12 @@ class ShownUser(BaseModel):
     disabled_at: datetime | None
     created_at: datetime
     login: Literal["password", "oidc", "none"]
+    last_login_at: Annotated[datetime | None, Field(description="In lists, as far as the audit log reaches back.")]
+    max_running: Annotated[int | None, Field(description="A limit of the user's own; null is everybody's.")]
+    max_workspaces: int | None
 
     @classmethod
-    def of(cls, user: UserRow) -> "ShownUser":
+    def of(cls, user: UserRow, last_login_at: datetime | None = None) -> "ShownUser":
         login: Literal["password", "oidc", "none"] = "none"
         if user.issuer is not None:
             login = "oidc"
@@ -72,6 +75,9 @@ class ShownUser(BaseModel):
             disabled_at=user.disabled_at,
             created_at=user.created_at,
             login=login,
+            last_login_at=last_login_at,
+            max_running=user.max_running,
+            max_workspaces=user.max_workspaces,
         )
 
 
@@ -83,10 +89,23 @@ class Me(BaseModel):
     role: UserRole
 
 
-class LoggedIn(BaseModel):
+class Proof(BaseModel):
+    """That it is really them; for requests that ask for it, in the header Login-Proof."""
+
+    proof: str
+    seconds: Annotated[int, Field(description="For how long it counts.")] = proofs.SECONDS
+
+
+class LoggedIn(Proof):
     """The answer to a login; the session is in the cookie."""
 
     user: Me
+
+
+class Proving(Strict):
+    """One's own password."""
+
+    password: Password
 
 
 class ShownSession(BaseModel):
@@ -150,7 +169,14 @@ async def login(given: Credentials, request: Request, response: Response, contex
     secure = is_secure(request, config)
     set_session(response, done.secret, secure=secure, seconds=config.session_absolute_seconds)
     set_cookie(response, DEVICE, done.device, secure=secure, seconds=DEVICE_SECONDS, path=LOGIN_PATH)
-    return LoggedIn(user=Me(id=done.user.id, username=done.user.username, role=UserRole(done.user.role)))
+    me = Me(id=done.user.id, username=done.user.username, role=UserRole(done.user.role))
+    return LoggedIn(user=me, proof=await proofs.of_login(context.pool, done.session))
+
+
+@router.post("/session/proof")
+async def prove(given: Proving, actor: SessionActor, request: Request, context: InContext) -> Proof:
+    """Give the password again, for what asks for a fresh proof: users, roles, passwords and tokens."""
+    return Proof(proof=await proofs.by_password(context.pool, throttle_of(request), actor, given.password))
 
 
 @router.post("/logout", status_code=204)

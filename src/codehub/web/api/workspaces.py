@@ -13,11 +13,12 @@ from codehub.db.history import HistoryLine, HistoryPlace
 from codehub.db.listing import Filter, Place
 from codehub.model.workspace import Phase, WorkspaceId
 from codehub.services import visits
-from codehub.services.workspaces import changing, creating, deleting, keeping_awake, logs, reading, recovering
+from codehub.services.workspaces import changing, creating, deleting, keeping_awake, logs, reading, recovering, usage
 from codehub.services.workspaces.changing import Changes
 from codehub.services.workspaces.creating import Blueprint
 from codehub.services.workspaces.showing import Encoded, Progress
 from codehub.signals.progress import read_progress
+from codehub.signals.usage import Measurement
 from codehub.web.api import schemas
 from codehub.web.api.answers import Responses, errors
 from codehub.web.api.cursors import cursor_of, numbered_place_of, place_of
@@ -29,7 +30,12 @@ router = APIRouter(tags=["workspaces"])
 Limit = Annotated[int, Query(ge=1, le=200, description="Most items of one page.")]
 Cursor = Annotated[str | None, Query(max_length=200, description="`next_cursor` of the page before.")]
 Phases = Annotated[list[Phase] | None, Query(description="Only those in one of these; may be repeated.")]
-Text = Annotated[schemas.Search | None, Query(description="Only those with this in the name or the description.")]
+Text = Annotated[
+    schemas.Search | None, Query(description="Only those with this in the name, the description or a tag.")
+]
+AskedTags = Annotated[
+    list[schemas.Tag] | None, Query(max_length=20, description="Only those with this tag; may be repeated.")
+]
 Deleted = Annotated[bool, Query(description="The trash instead of what is there.")]
 IfMatch = Annotated[
     str | None, Header(max_length=1000, description="ETag of what you have seen: refused with 412 if it has changed.")
@@ -50,10 +56,11 @@ async def list_workspaces(
     cursor: Cursor = None,
     phase: Phases = None,
     q: Text = None,
+    tag: AskedTags = None,
     deleted: Deleted = False,
 ) -> Response:
     """Your workspaces, newest first."""
-    asked = Filter(owner=actor.user_id, phases=tuple(phase or ()), text=q or "", deleted=deleted)
+    asked = Filter(owner=actor.user_id, phases=tuple(phase or ()), text=q or "", tags=tuple(tag or ()), deleted=deleted)
     found = await context.shelf.page(asked, after=place(cursor), limit=limit)
     return await page_answer(context, found)
 
@@ -86,7 +93,8 @@ router.add_api_route(
 async def create_workspace(given: schemas.NewWorkspace, actor: WritingActor, context: InContext) -> Response:
     """Make a workspace. With `from_archive` it begins with the newest archive of another one of yours."""
     source = None if given.from_archive is None else WorkspaceId(given.from_archive)
-    blueprint = Blueprint(**given.model_dump(exclude={"from_archive"}), from_archive=source)
+    other_names = {"instance_backend", "desired"}
+    blueprint = Blueprint(**given.model_dump(exclude={"from_archive", *other_names}), from_archive=source)
     made = await creating.create(context.pool, context.terms, actor, blueprint)
     answer = await object_answer(context, made, status=201)
     answer.headers["Location"] = f"/api/v1/workspaces/{made.id}"
@@ -119,7 +127,7 @@ async def change_workspace(
     if_match: IfMatch = None,
 ) -> Response:
     """Change its names, image or TTLs, or what is wanted of it: RUNNING starts, STANDBY stops, ARCHIVED archives it."""
-    changes = Changes(given=frozenset(given.model_fields_set), **given.model_dump())
+    changes = Changes(given=frozenset(given.model_fields_set), **given.model_dump(exclude={"desired"}))
     shown = await changing.update(
         context.pool, context.terms, actor, WorkspaceId(workspace_id), changes, if_match=if_match
     )
@@ -179,7 +187,13 @@ async def recover_workspace(
     """Leave ERROR. Without a body the error is only cleared and the workspace looked at again."""
     asked = given or schemas.Recovery()
     shown = await recovering.recover(
-        context.pool, context.terms, actor, WorkspaceId(workspace_id), asked.source, forced=asked.forced
+        context.pool,
+        context.terms,
+        actor,
+        WorkspaceId(workspace_id),
+        asked.source,
+        forced=asked.forced,
+        desired=asked.desired_state,
     )
     return await object_answer(context, shown)
 
@@ -223,9 +237,25 @@ async def workspace_logs(
     context: InContext,
     lines: Annotated[int, Query(ge=1, le=5000, description="How many of the newest.")] = 200,
 ) -> Response:
-    """The newest lines that it has written, while it runs."""
+    """The newest lines that it has written; once it has ended, for a day, the last of them."""
     found = await logs.newest(context.pool, context.redis, actor, WorkspaceId(workspace_id), lines)
     return json_answer({"text": found.text, "cut": found.cut})
+
+
+@router.get("/workspaces/{workspace_id}/usage", response_model=schemas.Usage, responses=errors(404))
+async def workspace_usage(workspace_id: UUID, actor: CurrentActor, context: InContext) -> Response:
+    """What it uses: processors, memory, and the ports that its programs listen on; now, and for a day."""
+    identity = WorkspaceId(workspace_id)
+    found = await usage.usage_of(context.pool, context.redis, actor, identity)
+    ports = None if found.newest is None else found.newest.ports
+    given = context.settings.resources
+    answer = schemas.Usage(
+        now=None if found.newest is None else _measurement(found.newest),
+        day=[_measurement(each) for each in found.day],
+        ports=None if ports is None else [_port(identity, port) for port in ports],
+        limits=schemas.UsageLimits(cpus=given.cpus or None, memory_bytes=given.memory or None),
+    )
+    return raw_answer(answer.model_dump_json().encode())
 
 
 def place(cursor: str | None) -> Place | None:
@@ -262,6 +292,14 @@ async def _with_progress(context: Context, items: Sequence[Encoded]) -> list[byt
     jobs = await read_progress(context.redis, busy)
     progress = {which: Progress(job.bytes, job.files) for which, job in jobs.items() if job.op_id == busy[which]}
     return [each.with_progress(progress.get(each.id)) for each in items]
+
+
+def _measurement(each: Measurement) -> schemas.Measurement:
+    return schemas.Measurement(at=each.at, cpus=each.cpus, memory_bytes=each.memory_bytes)
+
+
+def _port(workspace_id: WorkspaceId, port: int) -> schemas.ListeningPort:
+    return schemas.ListeningPort(port=port, url=f"/w/{workspace_id}/.codehub/port/{port}/")
 
 
 def _line(line: HistoryLine) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 - Files have their content's hash in their name and may be kept for ever; the page is asked for anew each time.
 - Nothing but our own scripts and styles runs in it, and it speaks to nobody else (the policy below).
+- Whoever goes to an address that nobody has sees the dashboard's own page for it; programs get the API's error.
 - Without a build the server says so in plain words; the API and the command line work all the same.
 """
 
@@ -12,14 +13,19 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.exceptions import HTTPException
 
+from codehub.web.crossing import Sent
 from codehub.web.dashboard.built import INDEX, File, read
+from codehub.web.errors import http_error
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+# A page of another window has no hold on the dashboard's, however one opened the other.
+_PROTECTED = {"Content-Security-Policy": POLICY, "Cross-Origin-Opener-Policy": "same-origin"}
 # The screens (frontend/src/app.tsx). /w/, /api/ and /.codehub/ are others'.
 SCREENS = ("/", "/login", "/workspaces/{name}", "/trash", "/account", "/admin", "/admin/{rest:path}")
+_OTHERS = ("/w/", "/api/", "/.codehub/", "/assets/")
 _NOT_BUILT = (
     "CodeHub runs, but its dashboard is not built.\n\n"
     "Run `make dashboard` in CodeHub's folder and start CodeHub again (`make up` does both).\n"
@@ -35,7 +41,7 @@ def include(app: FastAPI, files: Mapping[str, File] | None = None) -> None:
         index = found.get(INDEX)
         if index is None:
             return PlainTextResponse(_NOT_BUILT, HTTPStatus.SERVICE_UNAVAILABLE)
-        return _answer(request, index, "no-cache", {"Content-Security-Policy": POLICY})
+        return _answer(request, index, "no-cache", _PROTECTED)
 
     async def asset(request: Request, name: str) -> Response:
         file = found.get(f"assets/{name}")
@@ -43,9 +49,19 @@ def include(app: FastAPI, files: Mapping[str, File] | None = None) -> None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         return _answer(request, file, "public, max-age=31536000, immutable", {})
 
+    async def nowhere(request: Request, error: Exception) -> Response:
+        index = found.get(INDEX)
+        is_ours = not request.url.path.startswith(_OTHERS)
+        if index is None or not is_ours or not Sent.of(request.method, request.headers).is_navigation:
+            return await http_error(request, error)
+        answer = _answer(request, index, "no-cache", {"Content-Security-Policy": POLICY})
+        answer.status_code = HTTPStatus.NOT_FOUND
+        return answer
+
     for path in SCREENS:
         app.add_api_route(path, screen, methods=["GET", "HEAD"], include_in_schema=False)
     app.add_api_route("/assets/{name}", asset, methods=["GET", "HEAD"], include_in_schema=False)
+    app.add_exception_handler(HTTPStatus.NOT_FOUND.value, nowhere)
 
 
 def _answer(request: Request, file: File, caching: str, more: Mapping[str, str]) -> Response:

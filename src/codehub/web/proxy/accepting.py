@@ -10,7 +10,8 @@ import ssl
 
 from codehub.web import forwarded
 from codehub.web.proxy.client import Client
-from codehub.web.proxy.engine import Engine, counted_as
+from codehub.web.proxy.engine import Engine
+from codehub.web.proxy.places import Origin
 
 _PAUSE_SECONDS = 0.1  # after a failure to accept: there are no more files to be had
 
@@ -25,12 +26,13 @@ async def accept_tls(engine: Engine, listener: socket.socket, context: ssl.SSLCo
             except OSError:
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
-            counted = counted_as(forwarded.address(peer[0]) or "", engine.trusted)
+            origin = engine.origin_of(forwarded.address(peer[0]) or "")
             engine.greeting += 1
-            if not engine.admit(counted):
-                _turn_away(engine, sock, counted)
+            client = Greeted(engine, origin)
+            if not engine.admit(client, origin):
+                _turn_away(engine, client, origin, sock)
                 continue
-            task = engine.loop.create_task(_greet(engine, sock, context, counted))
+            task = client.greeting = engine.loop.create_task(_greet(engine, client, sock, context, origin))
             greeting.add(task)
             task.add_done_callback(greeting.discard)
     finally:
@@ -39,19 +41,32 @@ async def accept_tls(engine: Engine, listener: socket.socket, context: ssl.SSLCo
             task.cancel()
 
 
-async def _greet(engine: Engine, sock: socket.socket, context: ssl.SSLContext, counted: str | None) -> None:
-    client = Client(engine, counted, is_counted=True)
+class Greeted(Client):
+    """One over TLS: it has a place before it is connected, and may have to give it up."""
+
+    __slots__ = ("greeting",)
+    greeting: asyncio.Task[None]
+
+    def give_way(self) -> None:
+        if self.is_connected():
+            super().give_way()
+        else:
+            self.greeting.cancel()
+
+
+async def _greet(engine: Engine, client: Greeted, sock: socket.socket, context: ssl.SSLContext, origin: Origin) -> None:
     try:
         with contextlib.suppress(OSError):  # what is no TLS, or too slow; ssl's own errors are OSErrors
             await engine.loop.connect_accepted_socket(
                 lambda: client, sock, ssl=context, ssl_handshake_timeout=engine.limits.head_seconds
             )
     finally:
-        if not client.is_connected():  # else it has a place of its own
-            _turn_away(engine, sock, counted)
+        if not client.is_connected():  # else it leaves its place by itself
+            _turn_away(engine, client, origin, sock)
 
 
-def _turn_away(engine: Engine, sock: socket.socket, counted: str | None) -> None:
+def _turn_away(engine: Engine, client: Greeted, origin: Origin, sock: socket.socket) -> None:
     engine.greeting -= 1
-    engine.dismiss(counted)
+    engine.places.asked(client)
+    engine.places.leave(origin)
     sock.close()

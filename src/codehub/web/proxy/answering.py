@@ -12,6 +12,8 @@ from codehub.web.proxy.engine import Engine, Stuck, stuck_since
 from codehub.web.proxy.framing import Body, response_body
 from codehub.web.proxy.headers import response_fields
 from codehub.web.proxy.heads import BadHead, RequestHead, ResponseHead
+from codehub.web.proxy.names import LOGIN
+from codehub.web.proxy.places import Origin
 from codehub.web.proxy.ports import REPLAYABLE, Decision, Refusal, Request, Route
 from codehub.web.proxy.tunnel import Tunnel
 from codehub.web.proxy.upstream import Upstream, Visitor
@@ -37,8 +39,8 @@ class Answering(Connection, Visitor):
     )
     request: Request
 
-    def __init__(self, engine: Engine, counted: str | None = None, *, is_counted: bool = False) -> None:
-        super().__init__(engine, counted, is_counted=is_counted)
+    def __init__(self, engine: Engine, origin: Origin | None = None) -> None:
+        super().__init__(engine, origin)
         self._head: RequestHead | None = None
         self._is_large = False  # the head: it is not kept for longer than its request
         self._body: Body | None = None  # the rest of the request
@@ -112,9 +114,15 @@ class Answering(Connection, Visitor):
             fields = response_fields(head, self.request, self._route)
             self.transport.write(b"HTTP/1.1 %b\r\n%b\r\n" % (head.line, fields))
 
+    def _note_login(self, head: ResponseHead, route: Route) -> None:
+        if route.workspace is None and self._origin is not None and any(name == LOGIN for name, _ in head.fields.pairs):
+            self._engine.know(self._origin)
+
     def answered(self, head: ResponseHead, data: bytes) -> Body:
         request, route = self.request, self._route
         assert route is not None
+        if head.fields.has_claims:
+            self._note_login(head, route)
         assert self._head is not None
         body, framing = response_body(head, request.method, in_chunks=self._head.minor == 1)
         if self._engine.is_draining:
@@ -141,6 +149,8 @@ class Answering(Connection, Visitor):
         if not self._takes_whole or engine.is_draining:
             return False
         assert route is not None
+        if head.fields.has_claims:
+            self._note_login(head, route)
         sent = head.whole
         if sent is None or sent[0] is not route:
             fields = response_fields(head, self.request, route)
@@ -194,7 +204,8 @@ class Answering(Connection, Visitor):
         )
         self._upstream = upstream.visitor = None
         self._state = CLOSED
-        tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._counted, counts=self._counts)
+        assert self._origin is not None
+        tunnel = Tunnel(self._engine, route, self.transport, upstream.transport, self._origin, counts=self._counts)
         self._engine.clients.discard(self)
         self._leave_route()
         self._read(True)

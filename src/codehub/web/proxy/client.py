@@ -20,6 +20,7 @@ from codehub.web.proxy.engine import Engine
 from codehub.web.proxy.framing import request_body
 from codehub.web.proxy.headers import request_fields, sent_target
 from codehub.web.proxy.heads import BadHead, Fields, RequestHead, read_request
+from codehub.web.proxy.places import Origin
 from codehub.web.proxy.ports import Decision, Refusal, Route
 from codehub.web.proxy.reaching import admitted, reach
 from codehub.web.proxy.requests import request_of
@@ -35,8 +36,8 @@ class Client(Answering):
 
     __slots__ = ("_again", "_known", "_sent")
 
-    def __init__(self, engine: Engine, counted: str | None = None, *, is_counted: bool = False) -> None:
-        super().__init__(engine, counted, is_counted=is_counted)
+    def __init__(self, engine: Engine, origin: Origin | None = None) -> None:
+        super().__init__(engine, origin)
         self._known: dict[bytes, Fields] = {}
         self._again: Again | None = None
         self._sent: tuple[Fields | None, Route | None, bool, bytes] = (
@@ -119,6 +120,9 @@ class Client(Answering):
         except BadHead as bad:
             self._refuse(bad)
             return
+        if self._is_unasked:
+            self._is_unasked = False
+            self._engine.places.asked(self)
         self._buffer = data[end + 4 :]
         self._is_large = end > LONGEST_BYTES
         self._begin(head)
@@ -215,6 +219,8 @@ class Client(Answering):
         was, is_upgrade = self._sent, self.request.is_upgrade
         if was[0] is not fields or was[1] is not route or was[2] is not is_upgrade:
             self._sent = (fields, route, is_upgrade, request_fields(fields, self.request, route))
+            if route.workspace is not None and self._origin is not None:
+                self._engine.know(self._origin)
             self._again = None
         elif self._again is None and not self._is_large and may_come_again(head, self.request, route):
             (block,) = self._known

@@ -7,7 +7,8 @@ from enum import Enum, auto
 
 from codehub.web import forwarded
 from codehub.web.proxy import answers
-from codehub.web.proxy.engine import Engine, counted_as, stuck_since
+from codehub.web.proxy.engine import Engine, stuck_since
+from codehub.web.proxy.places import Origin
 
 _RESET = struct.pack("ii", 1, 0)
 
@@ -33,23 +34,24 @@ class Connection(asyncio.Protocol):
         "_buffer",
         "_can_read",
         "_can_write",
-        "_counted",
         "_deadline",
         "_engine",
         "_has_ended",
         "_here",
-        "_is_counted",
         "_is_trusted",
+        "_is_unasked",
+        "_origin",
         "_state",
         "_stuck",
         "transport",
     )
     transport: asyncio.Transport
 
-    def __init__(self, engine: Engine, counted: str | None = None, *, is_counted: bool = False) -> None:
-        """`counted`: under which name it was counted already, if it was (accepting.py)."""
+    def __init__(self, engine: Engine, origin: Origin | None = None) -> None:
+        """With an origin it has its place already (accepting.py)."""
         self._engine = engine
-        self._counted, self._is_counted = counted, is_counted
+        self._origin = origin
+        self._is_unasked = True  # it has not sent a whole request yet
         self._state = HEAD
         self._buffer = b""  # what came before its turn
         self._has_ended = False  # the client will send no more
@@ -69,9 +71,9 @@ class Connection(asyncio.Protocol):
         self._address = (forwarded.address(peer[0]) if peer else None) or ""
         self._is_trusted = forwarded.is_trusted(self._address, engine.trusted)
         engine.clients.add(self)
-        if self._is_counted:
+        if self._origin is not None:
             engine.greeting -= 1
-        elif not self._count():
+        elif not self._take_place():
             transport.write(answers.answer_bytes(answers.TOO_MANY, close=True))
             self._close()
             return
@@ -82,16 +84,28 @@ class Connection(asyncio.Protocol):
         """Whether it was ever told of its transport."""
         return hasattr(self, "transport")
 
-    def _count(self) -> bool:
+    def _take_place(self) -> bool:
         """Whether there is room for it."""
-        self._is_counted = True
-        self._counted = counted_as(self._address, self._engine.trusted)
-        return self._engine.admit(self._counted)
+        self._origin = self._engine.origin_of(self._address)
+        return self._engine.admit(self, self._origin)
+
+    def give_way(self) -> None:
+        """Another one needs its place."""
+        self.end()
+
+    def idle_until(self) -> float | None:
+        """When its time is over, if it waits for its next request."""
+        return self._deadline if self._state is HEAD else None
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._state = CLOSED
         self._engine.clients.discard(self)
-        self._engine.dismiss(self._counted)
+        self._leave_place()
+
+    def _leave_place(self) -> None:
+        if self._origin is not None:
+            self._engine.places.asked(self)
+            self._engine.places.leave(self._origin)
 
     def pause_writing(self) -> None:
         self._can_write = False

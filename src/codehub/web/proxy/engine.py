@@ -1,14 +1,13 @@
 """What the connections of one process share: the gate, the limits, kept upstreams, and who is connected."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
-from ipaddress import ip_address
 from typing import Protocol
 
-from codehub.web.forwarded import Networks, is_trusted
+from codehub.web.forwarded import Networks
 from codehub.web.proxy.limits import Limits
 from codehub.web.proxy.measures import Tally
+from codehub.web.proxy.places import Holder, Origin, Places, origin_of
 from codehub.web.proxy.pool import Pool
 from codehub.web.proxy.ports import Gate
 from codehub.web.proxy.upstream import Upstream
@@ -28,7 +27,10 @@ class Watched(Protocol):
     def end(self) -> None: ...
 
 
-_HOME_BYTES = 8  # of an IPv6 address: the network that one customer has
+class Client(Watched, Holder, Protocol):
+    """A connection, from its first byte on."""
+
+
 Stuck = tuple[int, float]  # bytes that wait for somebody who does not take them, since when
 
 
@@ -38,49 +40,47 @@ def stuck_since(before: Stuck, transport: asyncio.Transport, now: float) -> Stuc
     return before if waiting == before[0] else (waiting, now)
 
 
-def counted_as(address: str, trusted: Networks) -> str | None:
-    """Under which name its connections are counted; None for a trusted proxy, whose clients are many."""
-    if is_trusted(address, trusted):
-        return None
-    return f"{ip_address(address).packed[:_HOME_BYTES].hex()}/64" if ":" in address else address
-
-
 class Engine:
     """One process's, whatever the number of sockets that it listens on."""
 
-    def __init__(self, gate: Gate, limits: Limits, trusted: Networks, *, is_tls: bool, is_secure: bool | None) -> None:
+    def __init__(
+        self,
+        gate: Gate,
+        limits: Limits,
+        trusted: Networks,
+        *,
+        is_tls: bool,
+        is_secure: bool | None,
+        health: Networks = (),
+    ) -> None:
         self.gate = gate
         self.limits = limits
         self.trusted = trusted
+        self.health = health
         self.is_tls = is_tls
         self.is_secure = is_secure  # whether browsers speak TLS, where a setting says so
         self.loop = asyncio.get_running_loop()
         self.now: Callable[[], float] = self.loop.time
         self.pool: Pool[Upstream] = Pool(limits)
-        self.clients: set[Watched] = set()
+        self.clients: set[Client] = set()
         self.tunnels: set[Watched] = set()
         self.greeting = 0  # TLS handshakes
         self.tally = Tally()
-        self._per_address: Counter[str] = Counter()
+        self.places = Places(limits, self.tally)
         self.is_draining = False
 
-    def connections(self) -> int:
-        return len(self.clients) + len(self.tunnels) + self.greeting
+    def origin_of(self, address: str) -> Origin:
+        return origin_of(address, self.trusted, self.health)
 
-    def admit(self, counted: str | None) -> bool:
-        """One more (see counted_as), to be dismissed once in any case: whether there is room for it."""
-        is_one_too_many = self.connections() > self.limits.connections
-        if counted is not None:
-            self._per_address[counted] += 1
-            is_one_too_many |= self._per_address[counted] > self.limits.connections_per_address
-        self.tally.turned_away += is_one_too_many
-        return not is_one_too_many
+    def admit(self, holder: Holder, origin: Origin) -> bool:
+        """One more, to be dismissed once in any case: whether there is room for it."""
+        has_room = self.places.take(holder, origin, self.now())
+        self.tally.turned_away += not has_room
+        return has_room
 
-    def dismiss(self, counted: str | None) -> None:
-        if counted is not None:
-            self._per_address[counted] -= 1
-            if not self._per_address[counted]:
-                del self._per_address[counted]
+    def know(self, origin: Origin) -> None:
+        """Somebody logged in comes from there."""
+        self.places.know(origin, self.now())
 
     def sweep(self) -> None:
         """Everything whose time is over, once a second: cheaper than a timer for each."""
@@ -88,3 +88,4 @@ class Engine:
         self.pool.sweep(now)
         for one in (*self.clients, *self.tunnels):
             one.check(now)
+        self.places.sweep(self.clients, now)

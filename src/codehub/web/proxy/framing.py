@@ -141,9 +141,9 @@ class Chunked:
             end, block = at, b""
         else:
             end = data.find(b"\r\n\r\n", at)
+            if (len(data) if end < 0 else end) - at > _MAX_TRAILERS:
+                raise BadHead("The trailers are too large.", 431)
             if end < 0:
-                if len(data) - at > _MAX_TRAILERS:
-                    raise BadHead("The trailers do not end.", 431)
                 return -1
             block = data[at:end]
             end += 2

@@ -85,10 +85,12 @@ class Gate:
         hosts: Hosts,
         backends: Backends,
         pace: Pace | None = None,
+        *,
+        is_guarded: bool = True,
     ) -> None:
         self.status = GateStatus()
         self.pace = pace or Pace()
-        self.visitors = Visitors(self.pace.trust_seconds)
+        self.visitors = Visitors(self.pace.trust_seconds, is_guarded)
         self._doors = doors
         self._subscribe = subscribe
         self._hosts = hosts

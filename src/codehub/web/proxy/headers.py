@@ -6,10 +6,12 @@ origin or for the connection. The API process gets credentials, and its answers 
 """
 
 from codehub.web.cookies import OURS
+from codehub.web.proxy.confining import confined_redirect
 from codehub.web.proxy.heads import Fields, ResponseHead
 from codehub.web.proxy.names import (
     CREDENTIALS,
     HOP,
+    LOGIN,
     NOT_A_WORKSPACES,
     NOT_ON_A_SHARED_ORIGIN,
     REQUEST_ID,
@@ -93,6 +95,8 @@ def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes
             line = _from_upstream(pair, request, route)  # noqa: PLW2901 - the last word
         if line is not None and not (named and pair[0] in named):
             out.append(line)
+    if route.policy:
+        out.append(route.policy)
     sent = b"".join(out)
     if not route.strip or not any(name == b"location" for name, _ in fields.pairs):  # that depends on the request
         head.sent = (route, sent)
@@ -102,7 +106,7 @@ def response_fields(head: ResponseHead, request: Request, route: Route) -> bytes
 def _from_upstream(pair: tuple[bytes, bytes], request: Request, route: Route) -> bytes | None:
     """A field of a response that is not simply passed on: as it is, in other words, or not at all."""
     name, value = pair
-    if name in HOP or name in WRITTEN_ANEW:
+    if name in HOP or name in WRITTEN_ANEW or name == LOGIN:
         return None
     if route.workspace is not None:
         if name in (NOT_ON_A_SHARED_ORIGIN if route.strip else NOT_A_WORKSPACES) or name.startswith(b"x-codehub-"):
@@ -156,14 +160,7 @@ def confined(cookie: bytes, route: Route) -> bytes | None:
 
 def located(location: bytes, request: Request, route: Route) -> bytes:
     """A redirect to a path of a workspace that does not know the prefix it is seen under."""
-    origin = origin_of(request)
-    if location.lower().startswith(origin + b"/"):
-        return origin + located(location[len(origin) :], request, route)
-    if not location.startswith(b"/") or location.startswith((b"//", b"/\\")):
-        return location
-    if location == route.strip or location.startswith((route.strip + b"/", route.strip + b"?")):
-        return location
-    return route.strip + location
+    return confined_redirect(location, request.target, request.host, route.strip)
 
 
 def origin_of(request: Request) -> bytes:

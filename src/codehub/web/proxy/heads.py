@@ -1,7 +1,8 @@
 """Reading heads: one strict reading, from which everything that goes on is written anew.
 
 What two readers could take for different things is refused, not repaired: bare CR or LF, folded lines, blanks before a
-colon, control characters, lengths given twice or beside a transfer coding, codings other than `chunked`.
+colon, control characters, lengths given twice or beside a transfer coding, codings other than `chunked`, two
+Authorization fields, a Host that is not a name or an address.
 """
 
 import re
@@ -15,7 +16,7 @@ _TOKEN = b"!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqr
 _VISIBLE = bytes(range(33, 127))
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([\t -~\x80-\xff]*))?")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
-_HOST = re.compile(rb"(?:[0-9A-Za-z._~%!$&'()*+,;=\-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_HOST = re.compile(rb"(?:[0-9A-Za-z._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")  # no sub-delims: no comma
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 MAX_FIELDS = 128
 _MAX_METHOD = 32
@@ -43,6 +44,7 @@ class Fields:
     host: bytes | None = None
     upgrade: bytes = b""
     expect: bytes = b""
+    has_authorization: bool = False
     has_claims: bool = False  # whether one says where the request came from
 
 
@@ -204,6 +206,12 @@ def _expect(fields: Fields, value: bytes) -> None:
     fields.expect = b"," if fields.expect else value.lower()
 
 
+def _authorization(fields: Fields, _value: bytes) -> None:
+    if fields.has_authorization:  # which of them counts is not agreed
+        raise BadHead("Authorization is given more than once.")
+    fields.has_authorization = True
+
+
 def _claim(fields: Fields, _value: bytes) -> None:
     fields.has_claims = True
 
@@ -215,6 +223,7 @@ _SPECIAL: dict[bytes, Handler] = {
     b"connection": _connection,
     b"upgrade": _upgrade,
     b"expect": _expect,
+    b"authorization": _authorization,
 }
 
 

@@ -28,10 +28,11 @@ _DECIDING = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Knock:
-    """Somebody at a door; `strip` is the part of the path that is ours."""
+    """Somebody at a door; `strip` is the part of the path that is ours, and `host` where they see it in path mode."""
 
     door: Door
     strip: bytes = b""
+    host: bytes = b""
 
 
 def knock_of(request: Request, hosts: Hosts) -> Knock | None:
@@ -39,21 +40,28 @@ def knock_of(request: Request, hosts: Hosts) -> Knock | None:
     authority = request.host.decode("latin-1")
     target = request.target.decode("latin-1")
     place = hosts.place_of(authority)
-    if place is Place.NOWHERE or (place is Place.MAIN and not target.startswith("/w/")):
+    if place in (Place.NOWHERE, Place.STRANGE) or (place is Place.MAIN and not target.startswith("/w/")):
         return None
     if isinstance(place, Destination):
         return None if target.startswith(RESERVED) else _knock(request, hosts, place, b"")
+    if hosts.localhost_for(authority) is not None and _is_navigation(request):
+        return None  # a person, who is sent to localhost
     identity = workspace_in(target)
     if identity is None or hosts.authority_for(Destination(identity), authority) is not None:
         return None  # … or an origin of its own is where it is to be visited
     return _knock(request, hosts, Destination(identity), b"/w/%b" % str(identity).encode())
 
 
+def _is_navigation(request: Request) -> bool:
+    return Sent.of(request.method.decode("latin-1"), _headers(request)).is_navigation
+
+
 def _knock(request: Request, hosts: Hosts, to: Destination, strip: bytes) -> Knock | None:
     headers = _headers(request)
+    host = request.host if strip else b""
     token = _token(headers.get("authorization", ""))
     if token is not None:
-        return Knock(Door(Came.TOKEN, hash_of(token), to), strip)
+        return Knock(Door(Came.TOKEN, hash_of(token), to), strip, host)
     came = Came.SESSION if strip else Came.VISIT
     plain, secure = (cookies.PLAIN, cookies.SECURE) if strip else (cookies.VISIT, cookies.SECURE_VISIT)
     is_secure = hosts.is_secure(request.is_secure)
@@ -65,7 +73,7 @@ def _knock(request: Request, hosts: Hosts, to: Destination, strip: bytes) -> Kno
     sent = Sent.of(request.method.decode("latin-1"), headers)
     if is_from_elsewhere(sent, own=own, to=None if strip else to, hosts=hosts):
         return None
-    return Knock(Door(came, hash_of(secret), to), strip)
+    return Knock(Door(came, hash_of(secret), to), strip, host)
 
 
 def _headers(request: Request) -> dict[str, str]:

@@ -9,6 +9,8 @@ class Limits:
 
     connections: int = 20_000
     connections_per_address: int = 2_048  # an office behind one address; trusted proxies are not counted
+    unasked_per_address: int = 256  # of these, that have not sent a whole request
+    unasked_seconds: float = 1.0  # until one of too many of those has to go
     head_bytes: int = 64 * 1024
     target_bytes: int = 16 * 1024
     head_seconds: float = 20.0  # from a request's first byte, or from connecting, to the end of its head
@@ -26,3 +28,8 @@ class Limits:
     tunnel_seconds: float = 15.0  # for WebSockets, when stopping
     pipelined_bytes: int = 64 * 1024  # of requests that came before their turn
     write_bytes: int = 256 * 1024  # waiting for a slow reader, per direction
+
+    @property
+    def reserved(self) -> int:
+        """Connections for health checks and for whoever is logged in (places.py)."""
+        return self.connections // 10

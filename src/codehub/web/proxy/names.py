@@ -1,11 +1,17 @@
 """Names of header fields that must not simply be passed on, and why; in lower case."""
 
+
+def _both_spellings(names: bytes) -> frozenset[bytes]:
+    """CGI and WSGI programs take `content_length` for Content-Length."""
+    return frozenset(names.split()) | frozenset(names.replace(b"-", b"_").split())
+
+
 # Of one connection (RFC 9110, 7.6.1), and what is said of a body's length.
-HOP = frozenset(
+HOP = _both_spellings(
     b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization te transfer-encoding upgrade "
-    b"http2-settings".split()
+    b"http2-settings"
 )
-WRITTEN_ANEW = frozenset(b"host content-length".split())
+WRITTEN_ANEW = _both_spellings(b"host content-length")
 # What a Connection field commonly names, all of it in HOP or no field at all.
 USUAL_OPTIONS = frozenset(b"close keep-alive upgrade te http2-settings".split())
 _CLAIMS = frozenset(b"forwarded x-real-ip".split())
@@ -20,6 +26,7 @@ NOT_ON_A_SHARED_ORIGIN = NOT_A_WORKSPACES | frozenset(
     b"service-worker-allowed origin-agent-cluster accept-ch critical-ch reporting-endpoints speculation-rules".split()
 )
 REQUEST_ID = b"x-request-id"  # goes to the API from trusted proxies only: it stands in the log
+LOGIN = b"x-codehub-login"  # the API's word to the proxy: whoever asked is logged in (places.py)
 _REWRITTEN = frozenset(b"set-cookie location".split())
 _THOUGHT_ABOUT = HOP | WRITTEN_ANEW | CREDENTIALS | NOT_ON_A_SHARED_ORIGIN | _REWRITTEN | {REQUEST_ID}
 # Fields that say where a message goes, how long it is, who sent it: never after the fact.

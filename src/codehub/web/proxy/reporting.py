@@ -1,8 +1,10 @@
-"""Activity, from the proxy's memory to Redis: every 30 s and at stop. What Redis did not take is told again."""
+"""Activity, from the proxy's memory to Redis: every 30 s and at stop. What Redis did not take is told again.
+
+How long ago it was is told, never when: this machine's wall clock may be wrong (ADR 18).
+"""
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -33,9 +35,9 @@ class Reporter:
     async def report(self) -> None:
         uses = self._visitors.uses()
         fresh = {which: at for which, at in uses.items() if at > self._told.get(which, float("-inf"))}
-        now, clock = datetime.now(UTC), time.monotonic()
+        now = time.monotonic()
         try:
-            await self._activity.report({which: now - timedelta(seconds=clock - at) for which, at in fresh.items()})
+            await self._activity.report({which: now - at for which, at in fresh.items()})
         except Unavailable as error:
             if not self._is_refused:
                 log.warning("activity is kept until Redis takes it", cause=str(error))

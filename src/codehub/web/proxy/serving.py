@@ -33,11 +33,19 @@ async def serve(
     tls: Certificate | None = None,
     public_url: str | None = None,
     registry: CollectorRegistry | None = None,
+    health_networks: Iterable[str] = (),
 ) -> None:
     """Serve until cancelled; then accept nothing new, finish what is under way within the limits, and cut the rest."""
     limits = _affordable(limits or Limits())
     is_secure = public_url.startswith("https:") if public_url else None
-    engine = Engine(gate, limits, forwarded.networks(trusted_proxies), is_tls=tls is not None, is_secure=is_secure)
+    engine = Engine(
+        gate,
+        limits,
+        forwarded.networks(trusted_proxies),
+        is_tls=tls is not None,
+        is_secure=is_secure,
+        health=forwarded.networks(health_networks),
+    )
     if registry is not None:
         EngineCollector(engine, registry)
     for listener in listeners:

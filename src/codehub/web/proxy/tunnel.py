@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from codehub.web.proxy.activity import FrameScanner
 from codehub.web.proxy.engine import Engine, Stuck, stuck_since
+from codehub.web.proxy.places import Origin
 from codehub.web.proxy.ports import Route
 
 
@@ -47,7 +48,7 @@ class _End(asyncio.Protocol):
 class Tunnel:
     """Both sides."""
 
-    __slots__ = ("_client", "_counted", "_deadline", "_engine", "_open_ends", "_upstream", "now", "route")
+    __slots__ = ("_client", "_deadline", "_engine", "_open_ends", "_origin", "_upstream", "now", "route")
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class Tunnel:
         route: Route,
         client: asyncio.Transport,
         upstream: asyncio.Transport,
-        counted: str | None,
+        origin: Origin,
         *,
         counts: bool = True,
     ) -> None:
@@ -68,7 +69,7 @@ class Tunnel:
         self._client.other, self._upstream.other = self._upstream, self._client
         client.set_protocol(self._client)
         upstream.set_protocol(self._upstream)
-        self._counted = counted
+        self._origin = origin
         engine.tunnels.add(self)
         route.open.add(self)
 
@@ -90,7 +91,7 @@ class Tunnel:
         self._open_ends -= 1
         if self._open_ends == 0:
             self._engine.tunnels.discard(self)
-            self._engine.dismiss(self._counted)
+            self._engine.places.leave(self._origin)
             self.route.open.discard(self)
         elif exc is None:
             end.other.transport.close()  # what was written goes out first …

@@ -12,6 +12,7 @@ from uuid import UUID
 from codehub.db.doors import Opened
 from codehub.model.workspace import WorkspaceId
 from codehub.web.proxy.addresses import address_of
+from codehub.web.proxy.confining import policy_of
 from codehub.web.proxy.knocking import Knock
 from codehub.web.proxy.ports import Route
 
@@ -52,6 +53,7 @@ class Visitors:
     """All of them."""
 
     trust_seconds: float  # how old what we know may be
+    is_guarded: bool = True  # pages of path mode are confined
     cut_off: int = 0  # visitors who had something open when they had to leave
     _inside: dict[Knock, Visitor] = field(default_factory=dict)
     _of: dict[WorkspaceId, set[Visitor]] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class Visitors:
             port=to.port,
             strip=knock.strip,
             cookie_path=knock.strip + b"/",
+            policy=policy_of(knock.host, knock.strip) if knock.strip and self.is_guarded else b"",
             used_at=used_at,
         )
         visitor = self._inside[knock] = Visitor(knock, opened, route, asked_at)

@@ -7,7 +7,7 @@ from fastapi import Response
 from fastapi.responses import JSONResponse
 
 from codehub.db.listing import ShownWorkspace
-from codehub.errors import NotFound, NotLoggedIn, OverLimit, Unavailable
+from codehub.errors import NotAllowed, NotFound, NotLoggedIn, OverLimit, Unavailable
 from codehub.model.visiting import Step, step_of
 from codehub.model.workspace import WorkspaceId
 from codehub.services import visits
@@ -47,6 +47,12 @@ async def _for_a_program(visit: Visit) -> Response:
         return not_running(step)
     if visit.is_unreachable:
         return no_answer()
+    if _may_harm(visit, actor, shown):
+        raise NotAllowed(
+            "Administrators do not enter other people's workspaces in path mode: its pages could act as them.",
+            "Open CodeHub at localhost, set CODEHUB_WORKSPACE_HOST, or CODEHUB_PATH_MODE=trusted.",
+            code="path_mode",
+        )
     if await visits.let_in(visit.context.pool, actor, visit.to.workspace, shown.workspace.owner_user_id):
         return again(visit.main_path)
     if visit.own is not None:
@@ -55,6 +61,8 @@ async def _for_a_program(visit: Visit) -> Response:
 
 
 async def _for_a_person(visit: Visit, actor: Actor) -> Response:
+    if _may_harm(visit, actor, shown := await visits.found(visit.context.pool, actor, visit.to.workspace)):
+        return pages.dead_end(visit.voice(shown.name), "path", None, HTTPStatus.FORBIDDEN)
     try:
         found = await found_awake(visit.context, actor, visit.to.workspace, visit.hold_seconds)
     except OverLimit as refused:
@@ -74,6 +82,16 @@ async def _for_a_person(visit: Visit, actor: Actor) -> Response:
         case _:
             state = await waiting_of(visit.context, found.shown)
             return pages.waiting(voice, state, f"/w/{visit.to.workspace}/.codehub/progress")
+
+
+def _may_harm(visit: Visit, actor: Actor, shown: ShownWorkspace) -> bool:
+    """Whether a page of somebody else's could act as the administrator who looks at it. A program shows no pages."""
+    return (
+        visit.own is None
+        and actor.kind is ActorKind.USER
+        and actor.user_id != shown.workspace.owner_user_id
+        and visit.context.settings.accounts.path_mode != "trusted"
+    )
 
 
 async def _let_in(visit: Visit, actor: Actor, shown: ShownWorkspace, *, has_waited: bool) -> Response:
@@ -115,7 +133,7 @@ async def hand_over(visit: Visit, browser: str) -> Response:
 def limit_page(visit: Visit, shown: ShownWorkspace, refused: OverLimit, back: str) -> Response:
     found = refused.details.get("running")
     running = [(WorkspaceId(UUID(each["id"])), each["name"]) for each in found] if isinstance(found, list) else []
-    return pages.over_limit(visit.voice(shown.name), running, back, visit.own_origin)
+    return pages.over_limit(visit.voice(shown.name), visit.to.workspace, running, back, visit.own_origin)
 
 
 def not_running(step: Step) -> Response:

@@ -15,10 +15,11 @@ from codehub.web import cookies, csrf, errors
 from codehub.web.auth import bearer_of
 from codehub.web.context import Context
 from codehub.web.hosts import Place
+from codehub.web.our_hosts import hosts_of, target_of
 from codehub.web.visit import handover, pages
 from codehub.web.visit.entering import no_answer, not_running, try_again
-from codehub.web.visit.routes import METHODS, asset, target_of
-from codehub.web.visit.visit import Visit, again, hosts_of, see_other
+from codehub.web.visit.routes import METHODS, asset
+from codehub.web.visit.visit import Visit, again, see_other
 
 
 class OwnOrigins:
@@ -27,13 +28,13 @@ class OwnOrigins:
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self._app = app
         self._context = context
-        self._hosts = hosts_of(context.settings.accounts)
+        self._hosts = hosts_of(context.settings)
         self._hosted = _application(context)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             authority = csrf.authority(Request(scope), self._context.settings.accounts)
-            if self._hosts.place_of(authority) is not Place.MAIN:
+            if self._hosts.place_of(authority) not in (Place.MAIN, Place.STRANGE):  # the latter asks whether we live
                 await self._hosted(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -50,7 +51,7 @@ def _application(context: Context) -> FastAPI:
 async def _answer(request: Request) -> Response:
     context: Context = request.app.state.context
     accounts = context.settings.accounts
-    hosts = hosts_of(accounts)
+    hosts = hosts_of(context.settings)
     authority = csrf.authority(request, accounts)
     to = hosts.place_of(authority)
     if not isinstance(to, Destination):

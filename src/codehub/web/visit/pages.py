@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from fastapi.responses import HTMLResponse
 
+from codehub.model.visiting import PORTS
 from codehub.model.workspace import WorkspaceId
 from codehub.web.visit.words import LANGUAGES
 
@@ -18,7 +19,8 @@ ASSETS = "/.codehub"
 _LONG_SECONDS = 20  # waiting, where nothing is known of how long it usually takes
 
 _PAGE = """<!doctype html>
-<html lang="{lang}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="{lang}" data-theme="{theme}"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title} · CodeHub</title><link rel="stylesheet" href="{assets}/visit.css">{head}</head>
 <body>{body}<nav>{links}</nav></main></body></html>
 """
@@ -31,6 +33,7 @@ class Voice:
     lang: str
     name: str
     main: str = ""  # the main origin, where that is another one
+    theme: str = "auto"
 
     def say(self, key: str, **values: object) -> str:
         words = LANGUAGES[self.lang]
@@ -88,6 +91,13 @@ def opening(voice: Voice) -> HTMLResponse:
     return _answer(HTTPStatus.SERVICE_UNAVAILABLE, voice, voice.say("waiting.title"), body, head=_refresh(1))
 
 
+def onward(voice: Voice, path: str) -> HTMLResponse:
+    """Leads there, but not as a redirect: in path mode a workspace's page could follow that, and read what it finds."""
+    body = f'{_main(voice, "waiting")}<p><a class="button" href="{escape(path)}">{escape(voice.say("again"))}</a></p>'
+    head = f'<meta http-equiv="refresh" content="0; url={escape(path)}">'
+    return _answer(HTTPStatus.OK, voice, voice.say("waiting.title"), body, head=head)
+
+
 def needs(voice: Voice, what: str, workspace: WorkspaceId, back: str, form_origin: str) -> HTMLResponse:
     """`what` is archived or pending: a button asks for it to be brought up."""
     body = _main(voice, what) + _button(workspace, "start", back, voice.say(f"{what}.button"))
@@ -102,11 +112,14 @@ def failed(voice: Voice, workspace: WorkspaceId, reason: str) -> HTMLResponse:
     return _answer(HTTPStatus.BAD_GATEWAY, voice, voice.say("error.title"), body)
 
 
-def over_limit(voice: Voice, running: Sequence[tuple[WorkspaceId, str]], back: str, form_origin: str) -> HTMLResponse:
-    """What the visitor has running, with a button to stop each."""
+def over_limit(
+    voice: Voice, workspace: WorkspaceId, running: Sequence[tuple[WorkspaceId, str]], back: str, form_origin: str
+) -> HTMLResponse:
+    """What the visitor has running, with a button that stops it and opens this one."""
     text = voice.say("limit.text" if running else "limit.all")
     rows = "".join(
-        f"<li>{_button(which, 'stop', back, voice.say('limit.stop', name=name))}</li>" for which, name in running
+        f"<li>{_button(which, 'stop', back, voice.say('limit.stop', stop=name), opened=workspace)}</li>"
+        for which, name in running
     )
     body = (
         f"<main><h1>{escape(voice.say('limit.title'))}</h1><p>{escape(text)}</p><ul>{rows}</ul>"
@@ -131,6 +144,12 @@ def unavailable(voice: Voice) -> HTMLResponse:
     return _answer(HTTPStatus.SERVICE_UNAVAILABLE, voice, voice.say("unavailable.title"), body, head=_refresh(3))
 
 
+def no_port(voice: Voice) -> HTMLResponse:
+    text = voice.say("no_port.text", first=PORTS.start, last=PORTS.stop - 1)
+    body = f"<main><h1>{escape(voice.say('no_port.title'))}</h1><p>{escape(text)}</p>"
+    return _answer(HTTPStatus.NOT_FOUND, voice, voice.say("no_port.title"), body)
+
+
 def dead_end(voice: Voice, what: str, back: str | None, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> HTMLResponse:
     """`what` is used, cookies or ports: nothing goes on by itself, but there is a way back."""
     body = _main(voice, what)
@@ -148,8 +167,9 @@ def _raw(voice: Voice, key: str) -> str:
     return LANGUAGES[voice.lang][key]
 
 
-def _button(workspace: WorkspaceId, verb: str, back: str, label: str) -> str:
+def _button(workspace: WorkspaceId, verb: str, back: str, label: str, opened: WorkspaceId | None = None) -> str:
     action = f"/w/{workspace}/.codehub/{verb}?next={quote(back, safe='')}"
+    action += f"&open={opened}" if opened is not None else ""
     return f'<form method="post" action="{escape(action)}"><button>{escape(label)}</button></form>'
 
 
@@ -161,7 +181,9 @@ def _answer(
     status: HTTPStatus, voice: Voice, title: str, body: str, *, head: str = "", form_origin: str = ""
 ) -> HTMLResponse:
     links = f'<a href="{escape(voice.main)}/">{escape(voice.say("dashboard"))}</a>'
-    html = _PAGE.format(lang=voice.lang, title=escape(title), assets=ASSETS, head=head, body=body, links=links)
+    html = _PAGE.format(
+        lang=voice.lang, theme=voice.theme, title=escape(title), assets=ASSETS, head=head, body=body, links=links
+    )
     # Browsers hold a form to this also where its answer leads: to the workspace's own origin, in the end.
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; "

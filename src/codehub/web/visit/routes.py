@@ -1,5 +1,6 @@
 """Routes of visits on CodeHub's own origin; what the pages' buttons do, and the files the pages use."""
 
+import asyncio
 import contextlib
 from functools import cache
 from importlib.resources import files
@@ -14,17 +15,19 @@ from codehub.errors import Conflict, NotFound, OverLimit
 from codehub.model.visiting import PORTS, Destination
 from codehub.model.workspace import Desired, WorkspaceId
 from codehub.services import visits
-from codehub.services.actors import ActorKind
+from codehub.services.actors import Actor, ActorKind
 from codehub.services.workspaces import changing
 from codehub.services.workspaces.terms import Terms
 from codehub.web.auth import WritingActor
-from codehub.web.context import InContext
-from codehub.web.redirects import local_path
+from codehub.web.context import Context, InContext
+from codehub.web.our_hosts import target_of
+from codehub.web.redirects import has_dots, local_path
 from codehub.web.visit import entering, pages, progress
 from codehub.web.visit.visit import Visit, see_other
 
 router = APIRouter(include_in_schema=False)
 
+_ROOM_SECONDS, _ROOM_PAUSE_SECONDS = 15.0, 0.3
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _TYPES = {"visit.css": "text/css; charset=utf-8", "visit.js": "text/javascript; charset=utf-8"}
 Next = Annotated[str | None, Query(max_length=2000)]
@@ -74,7 +77,7 @@ async def start(
 ) -> Response:
     """The button of a page: start it, bringing its home back first."""
     to = Destination(WorkspaceId(identity))
-    back = local_path(next) if next else f"/w/{identity}/"
+    back = _below(local_path(next), f"/w/{identity}/")
     try:
         await changing.request_state(context.pool, _terms(context), actor, to.workspace, Desired.RUNNING)
     except Conflict:
@@ -88,14 +91,38 @@ async def start(
 @router.post("/w/{identity}/.codehub/stop")
 async def stop(
     identity: UUID,
+    request: Request,
     context: InContext,
     actor: WritingActor,
+    *,
     next: Next = None,  # noqa: A002 - its name in the query
+    open: UUID | None = None,  # noqa: A002 - as above
 ) -> Response:
-    """The button of a page: make room for another one."""
+    """The button of a page: make room for another one, and open that."""
     with contextlib.suppress(Conflict):
         await changing.request_state(context.pool, _terms(context), actor, WorkspaceId(identity), Desired.STANDBY)
-    return see_other(local_path(next))
+    if open is not None:
+        await _start_once_there_is_room(context, actor, WorkspaceId(open))
+    visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
+    return see_other(local_path(next)) if visit.own is not None else pages.onward(visit.voice(), local_path(next))
+
+
+def _below(path: str, prefix: str) -> str:
+    """In path mode a workspace's page may press its own buttons: a redirect from there would let it read elsewhere."""
+    return path if path.startswith(prefix) and not has_dots(path) else prefix
+
+
+async def _start_once_there_is_room(context: Context, actor: Actor, workspace: WorkspaceId) -> None:
+    """One that is stopping counts until it has stopped. Who has waited in vain is shown the limit again."""
+    with contextlib.suppress(TimeoutError, Conflict):
+        async with asyncio.timeout(_ROOM_SECONDS):
+            while True:
+                try:
+                    await changing.request_state(context.pool, _terms(context), actor, workspace, Desired.RUNNING)
+                except OverLimit:
+                    await asyncio.sleep(_ROOM_PAUSE_SECONDS)
+                else:
+                    return
 
 
 @router.get("/w/{identity}/.codehub/enter")
@@ -109,6 +136,10 @@ async def enter(identity: UUID, request: Request, context: InContext, asked: Ann
 
 @router.api_route("/w/{identity}/.codehub/port/{port}/{rest:path}", methods=METHODS)
 async def visit_port(identity: str, port: int, rest: str, request: Request, context: InContext) -> Response:  # noqa: ARG001 - `rest`
+    if port not in PORTS:
+        visit = Visit.of(request, context, Destination(_id_of(identity) or WorkspaceId(UUID(int=0))), "/")
+        if visit.sent.is_navigation:
+            return pages.no_port(visit.voice())
     _check_port(port)
     return await _visit(request, context, identity, port, f"/.codehub/port/{port}")
 
@@ -137,13 +168,6 @@ async def _visit(request: Request, context: InContext, identity: str, port: int 
     if str(workspace) != identity and request.method in {"GET", "HEAD"}:
         return see_other(visit.main_path)  # the one spelling that the gate knows
     return await entering.answer(visit)
-
-
-def target_of(request: Request) -> str:
-    """Path and query, as they were sent."""
-    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-    path = raw.partition(b"?")[0].decode("latin-1")
-    return f"{path}?{request.url.query}" if request.url.query else path
 
 
 def _nothing(request: Request, context: InContext) -> Response:

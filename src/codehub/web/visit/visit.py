@@ -8,25 +8,21 @@ from urllib.parse import quote
 from fastapi import Request
 from fastapi.responses import RedirectResponse
 
-from codehub.config import AccountConfig
 from codehub.errors import NotAllowed
 from codehub.model.visiting import Destination
 from codehub.services.actors import Actor
-from codehub.web import csrf
+from codehub.web import cookies, csrf
 from codehub.web.auth import current_actor
 from codehub.web.context import Context
 from codehub.web.crossing import Sent, is_from_elsewhere
 from codehub.web.hosts import Hosts
+from codehub.web.our_hosts import hosts_of
 from codehub.web.proxy.backends import UNREACHABLE
 from codehub.web.visit.pages import Voice
-from codehub.web.visit.words import language_of
+from codehub.web.visit.words import look_of
 
 _UNREACHABLE = UNREACHABLE.decode()
 HOLD_SECONDS = 4.0
-
-
-def hosts_of(config: AccountConfig) -> Hosts:
-    return Hosts(config.workspace_host, config.public_url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +41,7 @@ class Visit:
     @classmethod
     def of(cls, request: Request, context: Context, to: Destination, path: str) -> Self:
         accounts = context.settings.accounts
-        hosts = hosts_of(accounts)
+        hosts = hosts_of(context.settings)
         authority = csrf.authority(request, accounts)
         sent = Sent.of(request.method, request.headers)
         return cls(request, context, hosts, to, path, sent, authority, hosts.authority_for(to, authority))
@@ -85,7 +81,9 @@ class Visit:
         return f"/w/{self.to.workspace}{inside}{self.path}"
 
     def voice(self, name: str = "", main: str = "") -> Voice:
-        return Voice(language_of(self.request.headers.get("accept-language")), name, main)
+        kept = cookies.value_of(self.request, cookies.LOOK)
+        language, theme = look_of(kept, self.request.headers.get("accept-language"))
+        return Voice(language, name, main, theme)
 
     async def actor(self) -> Actor:
         """Who comes. Raises NotLoggedIn, or NotAllowed for a token that may only read: an IDE writes."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from codehub.web.visit.words.en import WORDS as ENGLISH
 from codehub.web.visit.words.ko import WORDS as KOREAN
 
+THEMES = ("auto", "light", "dark")
 LANGUAGES: Mapping[str, Mapping[str, str]] = {"en": ENGLISH, "ko": KOREAN}
 
 
@@ -18,6 +19,12 @@ def language_of(accept: str | None) -> str:
         if language in LANGUAGES and weight > best_weight:
             best, best_weight = language, weight
     return best
+
+
+def look_of(kept: str | None, accept: str | None) -> tuple[str, str]:
+    """Language and theme: what was chosen in the dashboard (`ko.dark`), else what the browser prefers."""
+    language, _, theme = (kept or "").partition(".")
+    return language if language in LANGUAGES else language_of(accept), theme if theme in THEMES else THEMES[0]
 
 
 def _weight(parameters: str) -> float:

@@ -1,0 +1,103 @@
+/** What a running workspace uses, now and in the last day, and the ports that its programs listen on. */
+
+import { get, serverNow } from "../../api/client.ts";
+import type { Usage as Used, Workspace } from "../../api/types.ts";
+import { bytes, decimal } from "../../lib/format.ts";
+import { useLoaded } from "../../lib/hooks.ts";
+import { t } from "../../lib/language.ts";
+import { Chart } from "../../ui/charts.tsx";
+import { CopyButton } from "../../ui/copy.tsx";
+import { Panel } from "../../ui/parts.tsx";
+
+const EVERY_MS = 15_000;
+const DAY_MS = 24 * 3_600_000;
+
+export function Usage({ workspace }: { workspace: Workspace }) {
+  if (workspace.phase !== "RUNNING") return null;
+  return <Running id={workspace.id} />;
+}
+
+function Running({ id }: { id: string }) {
+  const { data } = useLoaded(() => get<Used>(`/workspaces/${id}/usage`), id, EVERY_MS);
+  if (!data?.now) return null;
+  const { now, limits, ports } = data;
+  return (
+    <Panel title={t("usage.title")}>
+      <dl className="meters">
+        <Meter name={t("usage.cpus")} value={now.cpus} limit={limits.cpus} format={processors} />
+        <Meter name={t("usage.memory")} value={now.memory_bytes} limit={limits.memory_bytes} format={bytes} />
+      </dl>
+      {ports && ports.length > 0 && <Ports ports={ports} />}
+      {data.day.length > 1 && <Day usage={data} />}
+    </Panel>
+  );
+}
+
+interface MeterProps {
+  name: string;
+  value: number | null;
+  limit: number | null;
+  format: (value: number) => string;
+}
+
+function Meter({ name, value, limit, format }: MeterProps) {
+  const text = value === null ? t("usage.unknown") : limit ? `${format(value)} / ${format(limit)}` : format(value);
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        <span>{text}</span>
+        {value !== null && limit !== null && (
+          <meter min={0} max={limit} high={limit * 0.9} value={value} aria-label={name} />
+        )}
+      </dd>
+    </div>
+  );
+}
+
+function Ports({ ports }: { ports: NonNullable<Used["ports"]> }) {
+  return (
+    <section className="ports" aria-label={t("usage.ports")}>
+      <h3>{t("usage.ports")}</h3>
+      <ul className="plain-list">
+        {ports.map(({ port, url }) => (
+          <li key={port}>
+            <a href={url} target="_blank" rel="noreferrer">
+              {port}
+            </a>
+            <CopyButton text={new URL(url, location.href).href} label={t("usage.copy", { port: String(port) })} />
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Day({ usage }: { usage: Used }) {
+  const to = serverNow();
+  const times = usage.day.map((each) => Date.parse(each.at));
+  const shared = { times, from: to - DAY_MS, to, none: "" };
+  return (
+    <details>
+      <summary>{t("usage.day")}</summary>
+      <Chart
+        {...shared}
+        title={t("usage.cpus")}
+        series={[{ name: t("usage.cpus"), tone: "phase-running", values: usage.day.map((each) => each.cpus ?? 0) }]}
+        format={processors}
+      />
+      <Chart
+        {...shared}
+        title={t("usage.memory")}
+        series={[
+          { name: t("usage.memory"), tone: "phase-archived", values: usage.day.map((each) => each.memory_bytes ?? 0) },
+        ]}
+        format={bytes}
+      />
+    </details>
+  );
+}
+
+function processors(value: number): string {
+  return decimal(value);
+}

@@ -1,0 +1,76 @@
+"""What a workspace's pages may do in path mode, where they are of CodeHub's own origin (ADR 22). Pure.
+
+They may connect, send forms and open frames below their own path only, and open no windows: a page without a window or
+a frame of another part of this origin, and without a connection to it, acts there as nobody. A browser does not look at
+the path where a redirect led, so redirects are confined as well. IDEs need scripts and an origin, and get them.
+"""
+
+import re
+from urllib.parse import unquote_to_bytes
+
+_SCHEME = re.compile(rb"([a-z][a-z0-9+.-]*):(.*)", re.IGNORECASE | re.DOTALL)
+_AUTHORITY = re.compile(rb"//+([^/?#]*)(.*)", re.DOTALL)
+_SANDBOX = b"allow-downloads allow-forms allow-modals allow-same-origin allow-scripts"
+# Where IDEs look for extensions, and show what these bring (code-server, VS Code).
+_OUTSIDE = b"https://open-vsx.org https://*.open-vsx.org https://openvsxorg.blob.core.windows.net"
+_FRAMES = b"https://*.vscode-cdn.net"
+
+
+def policy_of(host: bytes, strip: bytes) -> bytes:
+    """The field to add to each answer of a workspace that is seen below `strip` of this host."""
+    here = b"%b%b/" % (host, strip)
+    return (
+        b"content-security-policy: sandbox %b; connect-src %b ws://%b wss://%b %b data: blob:; form-action %b; "
+        b"frame-src %b %b data: blob:; worker-src %b blob:; object-src 'none'\r\n"
+    ) % (_SANDBOX, here, here, here, _OUTSIDE, here, here, _FRAMES, here)
+
+
+def confined_redirect(location: bytes, target: bytes, host: bytes, strip: bytes) -> bytes:
+    """A Location as browsers read it: below the prefix if it stays on this host, else as it was.
+
+    `target` is the path that was asked for, with the prefix.
+    """
+    seen = location.replace(b"\t", b"").replace(b"\\", b"/").strip()
+    origin, rest = b"", seen
+    if (named := _SCHEME.fullmatch(seen)) is not None:
+        if named[1].lower() not in (b"http", b"https"):
+            return location
+        if not named[2].startswith(b"//"):
+            return strip + b"/"  # to browsers a path, if the scheme is that of the page
+        origin, rest = named[1].lower() + b":", named[2]
+    if (parted := _AUTHORITY.fullmatch(rest)) is not None:
+        if parted[1].rpartition(b"@")[2].lower() != host:
+            return location
+        origin, rest = b"%b//%b" % (origin, host), parted[2] if parted[2].startswith(b"/") else b"/" + parted[2]
+    path, more = _split(rest)
+    if not path:
+        return location
+    if not path.startswith(b"/"):
+        asked = _resolved(b"%b/%b" % (_split(target)[0].rpartition(b"/")[0], path))
+        return location if asked.startswith(strip + b"/") else strip + b"/"
+    resolved = _resolved(path)
+    if resolved != strip and not resolved.startswith(strip + b"/"):
+        return origin + strip + resolved + more
+    return location if not origin and resolved == path and seen == location else origin + resolved + more
+
+
+def _split(text: bytes) -> tuple[bytes, bytes]:
+    """The path, and what follows it."""
+    at = min([at for mark in (b"?", b"#") if (at := text.find(mark)) >= 0], default=len(text))
+    return text[:at], text[at:]
+
+
+def _resolved(path: bytes) -> bytes:
+    """Without dot segments, however they are written."""
+    out: list[bytes] = []
+    parts = path.split(b"/")[1:]
+    for at, part in enumerate(parts):
+        plain = unquote_to_bytes(part) if b"%2e" in part.lower() else part
+        if plain not in (b".", b".."):
+            out.append(part)
+            continue
+        if plain == b"..":
+            out = out[:-1]
+        if at == len(parts) - 1:
+            out.append(b"")
+    return b"/" + b"/".join(out)
