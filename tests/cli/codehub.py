@@ -6,13 +6,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+from codehub.cli.first_admin import KEPT_IN
 from codehub.config import setting_names
+from codehub.embedded.accounts import server_account
 from tests.embedded.prepared import prepared
 from tests.support import eventually, workspace_users
 
@@ -21,7 +23,9 @@ STARTED = re.compile(r"URL +(http://\S+)")
 
 def environment(**given: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in setting_names()}
-    return {**kept, **given}
+    # No account is made on the machine that tests run on; where that is tested, /etc is another one.
+    account = {"CODEHUB_EMBEDDED_USER": server_account(None).name} if os.geteuid() == 0 else {}
+    return {**kept, **account, **given}
 
 
 def _users() -> dict[str, str]:
@@ -32,14 +36,14 @@ def _users() -> dict[str, str]:
 class Codehub:
     """A running `codehub up`; what it prints goes to a file, as a pipe that nobody reads would stop it."""
 
-    def __init__(self, data: Path, output: Path, *options: str, **settings: str) -> None:
+    def __init__(self, data: Path, output: Path, *options: str, before: Sequence[str] = (), **settings: str) -> None:
         self.data = data
         self.output = output
         # The tiny workspace: what people get would be downloaded first.
         given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", **_users(), **settings}
         with output.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "codehub", "up", *options],
+                [*before, sys.executable, "-m", "codehub", "up", *options],
                 stdout=out,
                 stderr=out,
                 stdin=subprocess.DEVNULL,
@@ -58,6 +62,11 @@ class Codehub:
         found = STARTED.search(self.printed)
         assert found, self.printed
         return found[1]
+
+    @property
+    def password(self) -> str:
+        """The first administrator's; in a file, since this is no terminal."""
+        return (self.data / KEPT_IN).read_text().strip()
 
     def get(self, path: str) -> tuple[int, str]:
         try:
@@ -82,18 +91,20 @@ class Codehub:
 
 
 @contextmanager
-def running(data: Path, output: Path, *options: str, **settings: str) -> Iterator[Codehub]:
+def running(data: Path, output: Path, *options: str, before: Sequence[str] = (), **settings: str) -> Iterator[Codehub]:
     """On data that is there; otherwise on a copy of servers that were prepared once for all."""
     if not data.exists() and "DATABASE_URL" not in settings:
         prepared(data)
-    with running_from_nothing(data, output, *options, **settings) as codehub:
+    with running_from_nothing(data, output, *options, before=before, **settings) as codehub:
         yield codehub
 
 
 @contextmanager
-def running_from_nothing(data: Path, output: Path, *options: str, **settings: str) -> Iterator[Codehub]:
-    """Unless there is data."""
-    codehub = Codehub(data, output, *options, **settings)
+def running_from_nothing(
+    data: Path, output: Path, *options: str, before: Sequence[str] = (), **settings: str
+) -> Iterator[Codehub]:
+    """Unless there is data; `before` goes before the command."""
+    codehub = Codehub(data, output, *options, before=before, **settings)
     try:
         yield codehub
     finally:

@@ -253,6 +253,7 @@ def test_a_collection(root: Shell) -> None:
 def test_losses_are_accepted_by_administrators_who_were_asked_first(root: Shell) -> None:
     assert root("accept-losses", "docker").code == 2, "it asks first"
     assert "DataLost" in root.ok("accept-losses", "docker", "--yes").out
+    assert "ArchiveAccessError" in root.ok("accept-losses", "archives", "--yes").out
     refused = root("accept-losses", "moon", "--yes")
     assert refused.code == 2
     assert "backend" in refused.err

@@ -19,7 +19,7 @@ from codehub.config import Settings
 from tests.cli.codehub import environment, failing
 from tests.support import eventually, free_port
 
-PASSWORD = re.compile(r"Username +admin\n +Password +(\S+)")
+PASSWORD = re.compile(r"Username +admin\n +Password +in (\S+)")
 URL = re.compile(r"running at (http://\S+)/\.")
 
 
@@ -41,7 +41,7 @@ def starting(output: Path, **settings: str) -> Iterator["subprocess.Popen[bytes]
     """One that may not serve yet, or never will; afterwards it is gone."""
     with output.open("w") as out:
         command = [sys.executable, "-m", "codehub", "api"]
-        given = environment(**settings)
+        given = environment(**{"CODEHUB_DATA_DIR": f"{output}.d", **settings})
         process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=given)
     try:
         yield process
@@ -59,7 +59,7 @@ def test_two_beside_each_other(tmp_path: Path, database: str, server_redis: str)
         assert admin, "the first one makes an administrator"
         assert not PASSWORD.search((tmp_path / "b").read_text())
         with Client(second) as client:
-            assert client.login("admin", admin[1]).role == "admin"
+            assert client.login("admin", Path(admin[1]).read_text().strip()).role == "admin"
         for url in (first, second):
             with Client(url) as client:
                 told, _ = client.readiness()

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from codehub.cli.exits import CommandError
+from codehub.cli.waiting import deleted, wait
 from codehub.cli.ws_state import ask_to_delete
 from codehub.client import ApiError, Client, Workspace
 from tests.client.scripted import URL, ok, refusal, workspace
@@ -66,3 +67,19 @@ def test_one_in_error_is_deleted_by_whoever_agreed_to_that(purge: bool, params: 
     with server.client() as client:
         ask_to_delete(client, Workspace(**workspace(**ERROR)), purge=purge, wait=False, timeout=None)
     assert server.asked == [params]
+
+
+def test_what_is_refused_because_it_broke_meanwhile_says_why() -> None:
+    broke = refusal(409, "conflict", "The workspace is in ERROR.", {"phase": "ERROR", "operation": "NONE"})
+    server = Server(broke, **ERROR)
+    with server.client() as client, pytest.raises(CommandError, match=r"in ERROR \(Unreachable\)") as failed:
+        ask_to_delete(client, Workspace(**workspace(operation="NONE")), purge=True, wait=False, timeout=None)
+    assert "codehub ws recover" in str(failed.value)
+
+
+def test_what_is_deleted_is_waited_for_although_it_is_in_error() -> None:
+    going = {"deleted_at": "2026-01-01T00:00:00Z", "desired_state": "DELETED"}
+    server = Server(phase="DELETED", **going)
+    with server.client() as client:
+        done = wait(client, Workspace(**workspace(**ERROR, **going)), deleted(purged=True), 5)
+    assert done.phase == "DELETED"

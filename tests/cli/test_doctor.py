@@ -252,9 +252,13 @@ def _looked(**changes: object) -> list[Finding]:
         "is_led": True,
         "holder": "here:1",
         "unknown": 0,
+        "lost_commits": None,
+        "lost_commits_at": None,
         "stuck": 0,
         "oldest": None,
         "errors": 0,
+        "store_waits": 0,
+        "store_outage": None,
         "gc": {},
     }
     return doctor_standing.findings(Diagnosis(**{**given, **changes}), is_running=True)  # type: ignore[arg-type]  # what each test changes
@@ -262,16 +266,32 @@ def _looked(**changes: object) -> list[Finding]:
 
 def test_how_things_stand() -> None:
     assert {one.state for one in _looked()} == {State.OK}
-    bad = _looked(
-        is_led=False, stuck=2, oldest="x (ARCHIVING)", errors=3, gc={"stopped": "implausible", "missing_count": 4}
-    )
+    report = {"stopped": "implausible", "missing_count": 4, "unremembered_count": 5}
+    bad = _looked(is_led=False, stuck=2, oldest="x (ARCHIVING)", errors=3, gc=report)
     assert {one.code.id: one.state for one in bad if one.code} == {
         "CH-LEAD-1": State.FAILED,
         "CH-OP-1": State.WARNING,
         "CH-OP-2": State.WARNING,
         "CH-GC-1": State.WARNING,
         "CH-GC-2": State.WARNING,
+        "CH-GC-3": State.WARNING,
     }
+
+
+def test_lost_commits_are_told_with_the_commands_that_settle_them() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    (one,) = [found for found in _looked(lost_commits=7, lost_commits_at=at) if found.code]
+    assert one.code is not None
+    assert (one.code.id, one.state) == ("CH-DB-4", State.FAILED)
+    assert one.detail == "The database lost 7 commits or more; found at 2026-01-02 03:04:05 UTC."
+    assert one.advice == "Stop every CodeHub, then: codehub backup FILE && codehub restore FILE --force"
+
+
+def test_a_store_that_takes_nothing_is_one_finding_however_many_wait() -> None:
+    (one,) = [found for found in _looked(store_waits=12, store_outage="the archive store is full (507)") if found.code]
+    assert one.code is not None
+    assert (one.code.id, one.state) == ("CH-STO-2", State.FAILED)
+    assert one.detail == "12 workspaces wait to be archived or restored: the archive store is full (507)"
 
 
 async def test_what_the_database_says_about_it(database: str) -> None:
@@ -315,7 +335,7 @@ def test_orphans_are_told() -> None:
 
     assert told(unknown=3) == [(State.WARNING, "3 containers or volumes belong to no workspace.")]
     (advice,) = [one.advice for one in _looked(unknown=3) if one.check == codes.ORPHANS.check]
-    assert "at most 20 of those" in advice, "the log does not name them all"
+    assert "codehub gc --orphans --dry-run" in advice
     assert [state for state, _ in told(unknown=0)] == [State.OK]
     assert told(unknown=None) == [], "the leader has not looked yet, or is of a version that does not say"
     assert told(unknown=3, is_led=False) == [], "of long ago, perhaps"

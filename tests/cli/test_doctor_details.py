@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
-from codehub.cli.checks import remote
+from codehub.cli.checks import remote, security
+from codehub.model.workspace import InstanceBackend
 from codehub.services.doctor.finding import State
+from codehub.services.doctor.promises import PROMISES
 from codehub.web.proxy.ports import Route
 from codehub.web.proxy.tls import Certificate
 from tests.lab.saying import saying
@@ -39,5 +41,26 @@ def test_the_certificate_of_the_one_that_runs_here_need_not_name_this_machine(tm
         assert elsewhere.state is State.FAILED
 
 
-def _told(status: str) -> bytes:
-    return json.dumps({"status": status, "dependencies": {}}).encode()
+def test_the_promises_that_a_server_keeps_and_those_that_it_does_not() -> None:
+    lines = {
+        "process": ["Each workspace has a user id.", "WARNING: system calls of workspaces are not filtered, because x."]
+    }
+    with saying(_told("ready", isolation={**lines, "docker": []})) as url:
+        found = security.of_server(url)
+    process = [each for each in found if "filtered" in each.detail or each.state is State.OK]
+    assert len(process) == len(PROMISES[InstanceBackend.PROCESS])
+    assert [each.state for each in process].count(State.WARNING) == 2, "for workspaces, and for their way out"
+    assert "tests/drivers_process/test_escapes.py::test_memory_is_limited" in "".join(each.detail for each in process)
+    (docker,) = [each for each in found if each not in process]
+    assert docker.state is State.WARNING, "what is not known is not said to hold"
+
+
+def test_promises_of_a_server_that_tells_others_only() -> None:
+    with saying(_told("ready")) as url:
+        (only,) = security.of_server(url)
+    assert only.state is State.WARNING
+    assert "does not tell" in only.detail
+
+
+def _told(status: str, **more: object) -> bytes:
+    return json.dumps({"status": status, "dependencies": {}, **more}).encode()

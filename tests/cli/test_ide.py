@@ -1,6 +1,7 @@
 """`codehub ide`: what it says, what it leaves behind, and how it fails. Only real installers are run."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from codehub.drivers.process.programs import READY
 from codehub.drivers.process.running import Installer, explained
 from codehub.errors import StartError
 from codehub.model.workspace import InstanceBackend
-from tests.cli.codehub import failing
+from tests.cli.codehub import failing, running
 from tests.cli.test_commands import output_of
 from tests.cli.test_up import offline
 from tests.embedded.support import needs_root, processes_at
@@ -43,8 +44,9 @@ def test_the_list_says_what_is_installed(place: Path) -> None:
 
 
 def test_what_is_installed_is_not_installed_again(place: Path) -> None:
-    (place / "d/ide/jupyterlab").mkdir(parents=True)
-    (place / "d/ide/jupyterlab" / READY).touch()
+    (place / "d/ide/jupyterlab/bin").mkdir(parents=True)
+    for name in (READY, "bin/pip"):
+        (place / "d/ide/jupyterlab" / name).touch()
     (place / "d/lock").touch()
     said = output_of("ide", "install", "jupyterlab", CODEHUB_DATA_DIR=str(place / "d"))
     assert said == "jupyterlab is installed already.\n"
@@ -133,6 +135,54 @@ def test_an_installer_is_stopped_with_all_that_it_started(place: Path) -> None:
     eventually(lambda: not processes_at(place), "nothing of it is left")
 
 
+def test_one_that_was_killed_in_the_middle_is_begun_again_once_what_it_started_has_ended(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installer outlives the CodeHub that started it; what it still writes must not end up in the next attempt."""
+    let_go = place / "let-go"
+    os.mkfifo(let_go)
+    first = subprocess.Popen([sys.executable, "-m", __name__, str(place / "ide"), str(let_go)])
+    eventually((place / "ide/jupyterlab/first").exists, "it installs")
+    first.kill()
+    first.wait(20)
+    monkeypatch.setitem(installing.RECIPES, "jupyterlab", Recipe(lambda folder, _: (folder / "second").touch(), 0))
+    said: list[str] = []
+    second = threading.Thread(target=install, args=("jupyterlab", place / "ide", said.append))
+    second.start()
+    eventually(lambda: bool(said) or not second.is_alive(), "it waits, or has not noticed")
+    let_go.write_text("on\n")
+    second.join(20)
+    eventually(lambda: not processes_at(place), "what was left has ended")
+    assert said == ["Waiting for another process that installs the same …"]
+    assert {path.name for path in (place / "ide/jupyterlab").iterdir()} == {"second", READY}
+
+
+def _install_until_killed(ides: Path, let_go: Path) -> None:
+    """Writes a file before it waits, and, should it live to hear, one after."""
+
+    def steps(folder: Path, installer: Installer) -> None:
+        (folder / "first").touch()
+        script = f"read _ < {let_go}; mkdir -p {folder}; touch {folder}/late"
+        installer.run(["sh", "-c", script], lambda _: None, {})
+
+    installing.RECIPES["jupyterlab"] = Recipe(steps, 0)
+    install("jupyterlab", ides, print)
+
+
+@pytest.mark.exhaustive
+def test_codehub_killed_while_it_installs_an_ide_does_so_at_its_next_start(place: Path) -> None:
+    """The real one, from the real registry."""
+    given = {"CODEHUB_IMAGES": "jupyterlab"}
+    with running(place / "d", place / "out", **given) as codehub:
+        eventually((place / "d/ide/jupyterlab/lib").exists, "packages come", 60)
+        codehub.stop(signal.SIGKILL)
+        assert not (place / "d/ide/jupyterlab" / READY).exists()
+    with running(place / "d", place / "again", **given) as codehub:
+        assert codehub.is_ready()
+        assert (place / "d/ide/jupyterlab" / READY).exists()
+        assert "was not installed" not in codehub.printed
+
+
 def test_an_installer_that_left_something_behind_that_holds_its_output(place: Path) -> None:
     command = [sys.executable, "-c", f"import subprocess; subprocess.Popen(['sleep', '600'], cwd='{place}')"]
     Installer(print, threading.Event(), 0).run(command, lambda line: line, {})
@@ -184,11 +234,22 @@ async def test_code_server_where_it_is_installed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_strict_umask_does_not_keep_workspaces_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have user ids of their own."""
-    monkeypatch.setitem(RECIPES, "jupyterlab", Recipe(lambda _folder, _installer: None, 0))
+    """They have user ids of their own. What uv's cache has is linked from there, modes included."""
+
+    def steps(folder: Path, _installer: object) -> None:
+        (folder / "lib").mkdir()
+        (folder / "lib" / "library.py").touch()
+
+    monkeypatch.setitem(RECIPES, "jupyterlab", Recipe(steps, 0))
     was = os.umask(0o077)
     try:
         install("jupyterlab", place / "ide", lambda _: None)
     finally:
         os.umask(was)
-    assert {stat.S_IMODE(folder.stat().st_mode) for folder in (place / "ide", place / "ide/jupyterlab")} == {0o755}
+    folders = (place / "ide", place / "ide/jupyterlab", place / "ide/jupyterlab/lib")
+    assert {stat.S_IMODE(folder.stat().st_mode) for folder in folders} == {0o755}
+    assert stat.S_IMODE((place / "ide/jupyterlab/lib/library.py").stat().st_mode) == 0o644
+
+
+if __name__ == "__main__":
+    _install_until_killed(Path(sys.argv[1]), Path(sys.argv[2]))

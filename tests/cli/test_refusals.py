@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.cli.codehub import environment, failing, running
+from tests.cli.test_ide import mounted
 from tests.embedded.support import copy_of, processes_at
 from tests.support import missing
 
@@ -142,11 +143,11 @@ def test_a_workspaces_host_without_a_way_back() -> None:
     assert "CODEHUB_PUBLIC_URL" in refused("settings", code=2, CODEHUB_WORKSPACE_HOST="ws.example.com")
 
 
-def started_by_a_shell(before: str, data: Path) -> tuple[int, list[str]]:
-    """`codehub up` after these commands of a shell."""
+def started_by_a_shell(before: str, data: Path, part: str = "up", **settings: str) -> tuple[int, list[str]]:
+    """`codehub up`, or another part, after these commands of a shell."""
     done = subprocess.run(
-        ["bash", "-c", f'{before} && exec "$0" -m codehub up', sys.executable],
-        env=environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0", CODEHUB_IMAGES="test"),
+        ["bash", "-c", f'{before} && exec "$0" -m codehub "$1"', sys.executable, part],
+        env=environment(CODEHUB_DATA_DIR=str(data), CODEHUB_PORT="0", CODEHUB_IMAGES="test", **settings),
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     return done.returncode, done.stderr.splitlines()
@@ -158,6 +159,14 @@ def test_too_few_open_files(place: Path) -> None:
     assert "Only 256 files may be open at once" in line
     assert "ulimit -n" in line
     assert not (place / "d").exists()
+
+
+@pytest.mark.parametrize("part", ["api", "coordinator", "proxy"])
+def test_too_few_open_files_for_one_part(place: Path, part: str, database: str, server_redis: str) -> None:
+    settings = {"DATABASE_URL": database, "REDIS_URL": server_redis, "CODEHUB_API_URL": "http://127.0.0.1:1"}
+    code, (line,) = started_by_a_shell("ulimit -n 256", place / "d", part, **settings)
+    assert code == 1
+    assert "Only 256 files may be open at once" in line
 
 
 @pytest.fixture
@@ -183,13 +192,32 @@ def test_a_full_disk(disk: Path) -> None:
 
 
 def test_a_disk_without_a_byte_left(disk: Path) -> None:
-    filler = os.open(disk / ".filler", os.O_WRONLY | os.O_CREAT)
-    with suppress(OSError):
-        while os.write(filler, b"x" * 4096):
-            pass
-    os.close(filler)
+    fill(disk)
     line = refused("up", CODEHUB_DATA_DIR=str(disk), CODEHUB_PORT="0")
     assert str(disk) in line
+
+
+def test_a_disk_that_fills_up_to_the_last_byte_loses_nothing(place: Path) -> None:
+    """Full while CodeHub runs, it is stopped all the same; it does not start, and starts once there is room."""
+    disk = place / "disk"
+    with mounted(disk, "400m"):
+        with running(disk / "d", place / "out") as codehub:
+            assert codehub.is_ready()
+            fill(disk)
+            codehub.get("/readyz")  # whatever it says: what it has made room for before goes on
+            assert codehub.stop() == 0
+            assert "Traceback" not in codehub.printed
+        assert "MB are free on the disk of" in refused("up", CODEHUB_DATA_DIR=str(disk / "d"), CODEHUB_PORT="0")
+        (disk / ".filler").unlink()
+        with running(disk / "d", place / "again") as codehub:
+            assert codehub.is_ready()
+            assert "Username   admin" not in codehub.printed, "the database is whole"
+
+
+def fill(disk: Path) -> None:
+    with (disk / ".filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(b"x" * 4096):
+            pass
 
 
 def test_a_data_directory_that_cannot_be_written(disk: Path) -> None:

@@ -10,8 +10,9 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -30,8 +31,14 @@ def data(place: Path, used_data: Path) -> Path:
     return copy_of(used_data, place / "d")
 
 
-def at_a_terminal(data: Path, moment: str, variables: Mapping[str, str], how: signal.Signals = signal.SIGINT) -> bytes:
-    """Everything that is written to it, stopped at this moment."""
+def at_a_terminal(
+    data: Path,
+    moment: str,
+    variables: Mapping[str, str],
+    how: signal.Signals = signal.SIGINT,
+    answers: Sequence[str] = (),
+) -> bytes:
+    """Everything that is written to it, stopped at this moment; the next answer is typed at each question mark."""
     ours, theirs = pty.openpty()
     given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test", **variables}
     command = [sys.executable, "-m", "codehub", "up"]
@@ -39,10 +46,12 @@ def at_a_terminal(data: Path, moment: str, variables: Mapping[str, str], how: si
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**given), start_new_session=True
     )
     os.close(theirs)
-    seen, is_told = b"", False
+    seen, is_told, to_type = b"", False, list(answers)
     try:
         while select.select([ours], [], [], 60)[0]:
             seen += os.read(ours, 65536)
+            if to_type and seen.endswith(b"?: "):
+                os.write(ours, to_type.pop(0).encode() + b"\n")
             if not is_told and moment.encode() in seen:
                 is_told = True
                 process.send_signal(how)
@@ -163,18 +172,20 @@ def test_the_link_is_for_this_machine(data: Path, place: Path) -> None:
     with running(data, place / "out", CODEHUB_HOST="0.0.0.0", CODEHUB_TRUSTED_PROXIES="127.0.0.1") as codehub:
         assert codehub.url
         link = new_link(data)
-        assert link.startswith("http://127.0.0.1:"), "a name could lead to another program of this machine"
+        host = urlsplit(link).hostname or ""
+        assert link.startswith(codehub.url), "a name is used only where it surely leads to us"
+        assert host in ("localhost", "127.0.0.1")
         for headers in (
             {"X-Forwarded-For": "127.0.0.1"},
             {"X-Forwarded-For": "192.0.2.7"},
             {"X_Forwarded_For": "127.0.0.1"},
             {"Forwarded": "for=localhost"},
-            {"Host": "codehub.example.com"},
         ):
             assert httpx.get(link, headers=headers).status_code == 403, headers
+        assert httpx.get(link, headers={"Host": "codehub.example.com"}).status_code == 421
         for address in own_addresses():
-            assert httpx.get(link.replace("127.0.0.1", address)).status_code == 403
-            assert httpx.get(link.replace("127.0.0.1", address), headers={"Host": "localhost"}).status_code == 403
+            assert httpx.get(link.replace(host, address)).status_code == 403
+            assert httpx.get(link.replace(host, address), headers={"Host": "localhost"}).status_code == 403
         assert httpx.get(link).headers["location"] == "/", "none of them used it up"
 
 

@@ -54,6 +54,16 @@ def test_the_whole_life_of_a_workspace(shell: Shell, site: Site) -> None:
     shown = shell.ok("ws", "show", "thesis").out
     assert "chapter 3" in shown
     assert "after 2 h without use" in shown
+    assert "Archive key" not in shown
+    places = shell.ok("ws", "show", "thesis", "--admin").out
+    row = json.loads(shell.ok("ws", "show", "thesis", "--json").out)
+    for place in (
+        f"ws-{row['id']} (process)",
+        f"{row['home_store_key']} (directory)",
+        row["archive_key"],
+        row["op_id"],
+    ):
+        assert place in places
     assert shell.ok("ws", "delete", "thesis", "--yes", "--wait").out == "thesis is deleted.\n"
     assert listed(shell) == []
     assert "thesis" in shell.ok("ws", "list", "--deleted").out

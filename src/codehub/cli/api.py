@@ -20,7 +20,8 @@ from codehub.db import migrate
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.dependencies import Checks, Dependency
-from codehub.drivers.images import for_containers, for_processes
+from codehub.drivers import images
+from codehub.embedded.datadir import default_data_dir
 from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
@@ -37,7 +38,7 @@ from codehub.web.server import bind, serve, start_listening, url_of
 def run(settings: Settings) -> None:
     """Run until stopped. Raises StartError when it cannot start."""
     database_url, redis_url = servers_of(settings)
-    images = offered(settings)
+    allowed = offered(settings)
     draining = Draining(settings.server.drain_delay)
 
     async def serve_api() -> None:
@@ -51,7 +52,7 @@ def run(settings: Settings) -> None:
                 open_redis(redis_url) as connection,
             ):
                 first, folders = InstanceBackend(settings.backends.first), store_folders(settings.store.url)
-                context = Context(settings, pool, connection, lambda: images, first, folders)
+                context = Context(settings, pool, connection, lambda: allowed, first, folders)
                 checks: Checks = {
                     Dependency.POSTGRESQL: lambda: ping_database(pool),
                     Dependency.REDIS: lambda: ping_redis(connection),
@@ -61,13 +62,14 @@ def run(settings: Settings) -> None:
                 is_open = asyncio.Event()
 
                 async def serve_people() -> None:
-                    admin = await first_admin.make(context)
+                    folder = (settings.server.data_dir or default_data_dir()).resolve()
+                    admin = await first_admin.make(context, folder)
                     try:
                         start_listening(listener)
                         is_open.set()
                         say(f"The API is running at {url_of(listener)}. Stop it with Ctrl-C.")
                     finally:
-                        first_admin.introduce(admin)
+                        first_admin.introduce(admin, folder)
                     await serve_with_events(app, listener)
 
                 async def administrator() -> None:
@@ -76,7 +78,8 @@ def run(settings: Settings) -> None:
 
                 parts = {"api": serve_people()}
                 if health is not None:
-                    about = create_app({**checks, Dependency.ADMINISTRATOR: administrator}, metrics, draining=draining)
+                    told = {**checks, Dependency.ADMINISTRATOR: administrator}
+                    about = create_app(told, metrics, draining=draining, settings=settings)
                     parts["health"] = serve(about, health)
                     say(f"Its health is at {url_of(health)}readyz.")
                 try:
@@ -92,9 +95,5 @@ def run(settings: Settings) -> None:
 
 def offered(settings: Settings) -> dict[InstanceBackend, list[str]]:
     """What the settings allow: whether it is installed where workspaces run, only a coordinator could say."""
-    names = settings.backends.image_of
-    found = {}
-    for backend in map(InstanceBackend, settings.backends.enabled):
-        known = for_containers(names) if backend is InstanceBackend.DOCKER else for_processes(names).ides
-        found[backend] = list(known)
-    return found
+    entries = settings.backends.image_of
+    return {each: images.offered(entries, each) for each in map(InstanceBackend, settings.backends.enabled)}

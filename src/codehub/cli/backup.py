@@ -50,10 +50,8 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Lose what is in the database now.")] = False,
     adopt_newer: Annotated[
         bool,
-        typer.Option(
-            "--adopt-newer", help="Let each workspace have its newest archive, if that is newer than its own."
-        ),
-    ] = False,
+        typer.Option(help="Let each workspace have its newest archive that is whole, if that is newer than its own."),
+    ] = True,
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:

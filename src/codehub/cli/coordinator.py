@@ -38,7 +38,10 @@ def run(settings: Settings) -> None:
                 opened = open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry)
                 async with opened as coordinator:
                     app = create_app(
-                        {Dependency.COORDINATOR: coordinator.check, **drivers.checks}, metrics, drivers.isolation
+                        {Dependency.COORDINATOR: coordinator.check, **drivers.checks},
+                        metrics,
+                        drivers.isolation,
+                        settings=settings,
                     )
                     parts = {"coordinator": coordinator.run()}
                     if listener is not None:

@@ -4,6 +4,7 @@ Without options it looks at this machine and its settings, as `codehub up` would
 here, if one does. `--remote` looks at the server that commands speak to. It changes nothing.
 """
 
+import functools
 import os
 import queue
 import sys
@@ -34,6 +35,10 @@ def doctor(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Stop looking after this long, and tell what was found.")
     ] = 60.0,
+    security: Annotated[
+        bool,
+        typer.Option("--security", help="Show what keeps workspaces apart: each promise, and whether it holds here."),
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Check what CodeHub needs, and say what to do.
@@ -43,7 +48,12 @@ def doctor(
     """
     from codehub.services.doctor import codes
 
-    findings = _within(timeout, (lambda found: remote_findings(url, found)) if remote or url else local_findings)
+    look: Callable[[list[Finding]], None]
+    if remote or url:
+        look = functools.partial(remote_findings, url, is_security=security)
+    else:
+        look = security_findings if security else local_findings
+    findings = _within(timeout, look)
     if json:
         output.print_json([one.as_dict() for one in findings])
     else:
@@ -97,19 +107,47 @@ def _within(seconds: float, look: "Callable[[list[Finding]], None]") -> "list[Fi
     return found
 
 
-def remote_findings(given: str | None, found: "list[Finding]") -> None:
+def remote_findings(given: str | None, found: "list[Finding]", *, is_security: bool = False) -> None:
     """Adds to `found` as it goes."""
-    from codehub.cli.checks import remote, websockets
+    from codehub.cli.checks import remote, security, websockets
 
     url = valid_url(given) if given else current_url()
     if url is None:
         raise CommandError("Which server? You are not logged in.", "Give --url.", exit_code=Exit.NOT_ALLOWED)
+    if is_security:
+        found += security.of_server(url)
+        return
     found += remote.server(url)
     if found[0].state == "failed":
         return
     token = current_token(url)
     found.append(remote.login(url, token))
     found.append(websockets.websocket(url, token))
+
+
+def security_findings(found: "list[Finding]") -> None:
+    """By the CodeHub that runs here; where none does, what can be tried without one."""
+    from codehub.cli.checks import backends, machine, security
+    from codehub.config import Settings
+    from codehub.errors import CodeHubError
+    from codehub.model.workspace import InstanceBackend
+    from codehub.services.doctor import codes
+    from codehub.services.doctor.finding import failed_by
+
+    try:
+        settings = Settings.load()
+        running = machine.running_url(machine.data_dir_of(settings.server.data_dir))
+        if running:
+            found += security.of_server(running.rstrip("/"), is_here=True)
+            return
+        isolation: dict[str, list[str]] = {}
+        if InstanceBackend.PROCESS in settings.backends.enabled:
+            isolation[InstanceBackend.PROCESS] = backends.isolation_here(settings)
+    except CodeHubError as error:
+        found.append(failed_by(codes.SANDBOX, error))
+        return
+    for backend in settings.backends.enabled:
+        found += security.of_backend(InstanceBackend(backend), isolation)
 
 
 def local_findings(found: "list[Finding]") -> None:
@@ -135,7 +173,7 @@ def local_findings(found: "list[Finding]") -> None:
         found.append(failed_by(codes.DATA, error))
         return
     running = machine.running_url(path)
-    found += machine.data_directory(path, in_use=running is not None)
+    found += machine.data_directory(path, in_use=running is not None, reserve=settings.process.disk_reserve)
     is_apart = settings.database.url is not None and settings.redis.url is not None
     found.append(machine.port(settings.server.host, settings.server.port, running=running, is_apart=is_apart))
     asyncio.run(_dependencies(settings, path, found, running=running))
@@ -144,15 +182,17 @@ def local_findings(found: "list[Finding]") -> None:
 
 
 async def _dependencies(settings: "Settings", path: "Path", found: "list[Finding]", *, running: str | None) -> None:
-    from codehub.cli.checks import backends, machine, servers, standing
+    from codehub.cli.checks import archives, backends, machine, servers, standing
 
     url = settings.database.url
     database = [] if running is not None and url is None else await servers.postgresql(settings)
     found += database
     if url is not None and all(one.state == "ok" for one in database):
         found += await standing.of_database(url.get_secret_value(), is_running=running is not None)
+        found += await archives.look(settings, url.get_secret_value(), path)
     elif url is None and running is not None:
         found += await standing.of_data_dir(path)
+        found += await archives.look_at_own(settings, path)
     if running is None or settings.redis.url is not None:
         found.append(await servers.redis(settings))
     found.append(await servers.archive_store(settings, path))

@@ -13,10 +13,10 @@ from codehub.cli.exits import CommandError, Exit
 if TYPE_CHECKING:
     from codehub.config import Settings
     from codehub.drills import chaos as chaos_drill
-    from codehub.drills import restoring
+    from codehub.drills import restoring, travelling
     from codehub.drills.parts import Part
 
-app = typer.Typer(help="Practise restoring archives, and losing parts.", no_args_is_help=True)
+app = typer.Typer(help="Practise restoring archives, losing parts, and going back in time.", no_args_is_help=True)
 
 
 @app.command(name="restore")
@@ -85,6 +85,58 @@ def chaos(
         _print_deaths(report)
     if not report.is_well:
         raise typer.Exit(Exit.FAILED)
+
+
+@app.command(name="time-travel")
+def time_travel(
+    *,
+    sure: Annotated[
+        bool,
+        typer.Option("--yes-this-is-a-test-installation", help="Its database is taken back in time: say so in full."),
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Back up a test installation, work, restore the backup, collect archives at once, and tell what came back.
+
+    Stop CodeHub first: the drill starts and stops `codehub up` on the data directory, as whoever is logged in (`codehub
+    login`, as an administrator). Its workspaces stay there to be looked at; everybody else is logged out.
+    """
+    if not sure:
+        raise CommandError(
+            "This restores the database of an installation to an earlier moment.",
+            "On a test installation give --yes-this-is-a-test-installation.",
+            exit_code=Exit.USAGE,
+        )
+    from codehub.backup.database import data_dir_of
+    from codehub.cli.time_travel import Embedded
+    from codehub.drills import travelling
+
+    url, token = current_login()
+    settings = _settings()
+    with Embedded(data_dir_of(settings), url, token) as installation:
+        report = travelling.Drill(installation, output.say).run()
+    if json:
+        output.print_json(report.as_dict())
+    else:
+        _print_travels(report)
+    if not report.is_well:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _print_travels(report: "travelling.Report") -> None:
+    rows = [
+        (
+            one.name,
+            one.written[:16],
+            one.found[:16] or "–",
+            ", ".join(one.ways) or "nothing",
+            one.trouble or ("ok" if one.came_back else "NOT THE SAME"),
+        )
+        for one in report.cases
+    ]
+    output.print_table(("workspace", "sha256 written", "sha256 that came back", "its owner did", "result"), rows)
+    came = sum(one.came_back for one in report.cases)
+    typer.echo(f"{came} of {len(rows)} homes came back as they were last written; GC removed {report.collected}.")
 
 
 async def _restore(settings: "Settings", sample: int, backend: str | None, *, clean: bool) -> "restoring.Report":

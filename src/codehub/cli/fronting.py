@@ -14,7 +14,7 @@ from codehub.signals.activity import RedisActivity
 from codehub.signals.connect import open_redis
 from codehub.signals.subscriptions import Told, subscribe
 from codehub.together import ended, finished, together
-from codehub.web.hosts import Hosts
+from codehub.web.our_hosts import hosts_of
 from codehub.web.proxy.backends import Backends
 from codehub.web.proxy.gate import Gate, Pace
 from codehub.web.proxy.limits import Limits
@@ -45,6 +45,7 @@ async def serve_public(
     *,
     registry: CollectorRegistry | None = None,
     pace: Pace | None = None,
+    to_localhost: bool = False,
 ) -> None:
     """Until cancelled: then what is under way may end, and what was used is reported. `registry` is for its metrics."""
     tls = certificate_of(settings)
@@ -60,9 +61,10 @@ async def serve_public(
         gate = Gate(
             Doors(pool, idle=idle_of(accounts)),
             hear,
-            Hosts(accounts.workspace_host, accounts.public_url),
+            hosts_of(settings, to_localhost=to_localhost),
             Backends(apis),
             pace,
+            is_guarded=accounts.path_mode != "trusted",
         )
         if registry is not None:
             GateCollector(gate, registry)
@@ -79,6 +81,7 @@ async def serve_public(
                         tls=tls,
                         public_url=accounts.public_url,
                         registry=registry,
+                        health_networks=settings.server.health_networks,
                     )
                 )
                 group.create_task(_until_it_fails(behind))

@@ -14,12 +14,22 @@ if TYPE_CHECKING:
     from codehub.client import Client, GcRun
 
 LOOK_SECONDS = 0.5
-_WORDS = (
+Words = tuple[tuple[str, str], ...]
+_ORPHANS: Words = (
+    ("found", "workspaces of which the backends have something"),
+    ("known", "of them in the database"),
+    ("orphans", "of no workspace"),
+    ("deleted", "removed"),
+    ("spared", "spared: the database knows them now"),
+    ("failed", "could not be removed"),
+)
+_WORDS: Words = (
     ("found", "archives in the store"),
     ("known", "workspaces in the database"),
     ("orphans", "archives that nobody needs"),
     ("due_count", "of them whose time has come"),
     ("foreign_count", "things in the store that are none of ours"),
+    ("unremembered_count", "archives that the database does not remember, kept"),
     ("missing_count", "workspaces whose archive is missing"),
     ("deleted", "removed"),
     ("spared", "spared: they are needed again"),
@@ -36,6 +46,16 @@ def gc(
     unknown_too: Annotated[
         bool, typer.Option("--unknown-too", help="Remove archives of workspaces that the database does not know, too.")
     ] = False,
+    orphans: Annotated[
+        bool,
+        typer.Option("--orphans", help="Remove containers and volumes of no workspace, instead of archives."),
+    ] = False,
+    discard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--discard", metavar="KEY", help="An archive that the database does not remember: nobody wants it."
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Give up waiting after this long.")] = 300,
     yes: options.Yes = False,
     json: options.Json = False,
@@ -43,12 +63,22 @@ def gc(
     """Collect archives that nobody needs any more.
 
     For administrators. It happens by itself every few hours; a deleted workspace's archive stays until it can no longer
-    be undeleted.
+    be undeleted. An archive that the database does not remember (it was restored to a moment before the archive was
+    made) stays until it is discarded by name; it is removed after the ordinary delay then.
+
+    Containers and volumes of no workspace are never removed by themselves: a restored backup may have forgotten whose
+    home it is. See them with `--orphans --dry-run`.
     """
+    if orphans and (unknown_too or discard):
+        raise CommandError("--orphans is not about archives.", "Leave the other option out.")
+    if discard and dry_run:
+        raise CommandError("--discard is for good, and --dry-run changes nothing.", "Leave one of them out.")
     with connected() as client:
-        if (override or unknown_too) and not dry_run:
+        if (override or unknown_too or discard or orphans) and not dry_run:
             options.confirm("What is removed this way cannot be brought back. See --dry-run first. Go on?", yes=yes)
-        asked = client.request_gc(dry_run=dry_run, override=override, unknown_too=unknown_too)
+        if discard:
+            client.discard_archives(discard)
+        asked = client.request_gc(dry_run=dry_run, override=override, unknown_too=unknown_too, orphans=orphans)
         done = _finished(client, asked, timeout)
     report = done.report or {}
     if json:
@@ -56,7 +86,7 @@ def gc(
     if report.get("error"):
         raise CommandError(str(report["error"]))
     if not json:
-        _print(report, dry_run=dry_run)
+        _print(report, _ORPHANS if orphans else _WORDS, dry_run=dry_run)
     if report.get("stopped") and not dry_run:
         raise CommandError(f"Nothing was removed: {report['stopped']}", exit_code=Exit.CONFLICT)
 
@@ -74,14 +104,19 @@ def _finished(client: "Client", identity: UUID, seconds: float) -> "GcRun":
         time.sleep(LOOK_SECONDS)
 
 
-def _print(report: dict[str, object], *, dry_run: bool) -> None:
+def _print(report: dict[str, object], words_of: Words, *, dry_run: bool) -> None:
     rows = [
-        (output.clean(str(report.get(name, 0))), words) for name, words in _WORDS if not (dry_run and name in _DONE)
+        (output.clean(str(report.get(name, 0))), words) for name, words in words_of if not (dry_run and name in _DONE)
     ]
     width = max(len(number) for number, _ in rows)
     for number, words in rows:
         typer.echo(f"{number:>{width}}  {words}")
-    for name, words in (("due", "would be removed" if dry_run else "was due"), ("missing", "is missing")):
+    named = (
+        ("due", "would be removed" if dry_run else "was due"),
+        ("unremembered", "is not remembered"),
+        ("missing", "is missing"),
+    )
+    for name, words in named:
         keys = report.get(name)
         for key in keys if isinstance(keys, list) else []:
             typer.echo(f"{words}: {output.clean(str(key))}")

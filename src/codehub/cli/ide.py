@@ -19,7 +19,7 @@ from codehub.drivers.ide import IDES
 from codehub.drivers.images import for_processes
 from codehub.drivers.load import ide_folder
 from codehub.drivers.process.install import RECIPES, install
-from codehub.drivers.process.programs import READY, is_installed
+from codehub.drivers.process.programs import READY, is_complete, is_installed
 from codehub.embedded.datadir import OTHER_FOLDER, DataDir, default_data_dir
 from codehub.errors import StartError
 from codehub.model.workspace import InstanceBackend
@@ -38,7 +38,7 @@ def install_one(settings: Settings, name: str) -> None:
         known = f"Choose one of: {', '.join(RECIPES)}."
         raise CommandError(f"There is no IDE called {name!r}.", known, exit_code=Exit.USAGE)
     ides = ide_folder(_data_dir(settings))
-    if (ides / name / READY).exists():
+    if is_complete(name, ides):
         typer.echo(f"{name} is installed already.")
         return
     started = time.monotonic()
@@ -48,7 +48,7 @@ def install_one(settings: Settings, name: str) -> None:
 
 def is_first_needed(settings: Settings, data_dir: Path) -> bool:
     """Whether the settings offer the first IDE and it is not there yet."""
-    if InstanceBackend.PROCESS not in settings.backends.enabled or (ide_folder(data_dir) / FIRST / READY).exists():
+    if InstanceBackend.PROCESS not in settings.backends.enabled or is_complete(FIRST, ide_folder(data_dir)):
         return False
     return FIRST in for_processes(settings.backends.image_of).ides
 

@@ -21,10 +21,13 @@ class _Weakness:
 
 
 _NO_SANDBOX = "Workspaces run without a sandbox: they can see this machine's files and reach its servers."
+_CALLS = "Workspaces can make every system call of this machine's kernel."
 _LIMITS = "Workspaces can use all processors and memory of this machine."
 
 # The first that fits counts.
 _WEAKNESSES = (
+    _Weakness("not filtered, because it is switched off", _CALLS, "Remove PROCESS_SECCOMP=off."),
+    _Weakness("system calls of workspaces are not filtered", _CALLS, "Use a kernel that has seccomp filters."),
     _Weakness(
         "(bwrap) is not installed",
         _NO_SANDBOX,

@@ -59,22 +59,32 @@ def up_command(
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open the dashboard in your browser, logged in by the one-time link.")
     ] = False,
+    moved: Annotated[
+        bool, typer.Option("--moved", help="The data directory was moved here: the original is not used any more.")
+    ] = False,
+    copied: Annotated[
+        bool, typer.Option("--copied", help="It is a copy of one still in use: make it an installation of its own.")
+    ] = False,
 ) -> None:
     """Start CodeHub on this machine, until Ctrl-C.
 
     It has servers of its own unless DATABASE_URL and REDIS_URL name others.
     """
+    if moved and copied:
+        raise typer.BadParameter("It was either moved or copied.", param_hint="--moved / --copied")
     require_linux("up")
     # What follows takes a second before it can hear signals by itself.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop_before_start)
     from codehub import logs
     from codehub.cli import up
+    from codehub.cli.relocating import Relocation
     from codehub.config import Settings
 
     settings = Settings.load()
     logs.configure_for_file(settings.log)
-    up.run(settings, open_browser=open_browser)
+    relocation = Relocation.MOVED if moved else Relocation.COPIED if copied else None
+    up.run(settings, open_browser=open_browser, relocation=relocation)
 
 
 def _stop_before_start(_number: int, _frame: FrameType | None) -> None:

@@ -48,7 +48,7 @@ def run(settings: Settings) -> None:
             if health is not None:
                 # Later nothing it needs counts: whom it knows it lets in without, to others it says what is missing.
                 checks = {Dependency.POSTGRESQL: once(lambda: _reach(database_url))}
-                parts["health"] = serve(create_app(checks, metrics, draining=draining), health)
+                parts["health"] = serve(create_app(checks, metrics, draining=draining, settings=settings), health)
                 say(f"Its health is at {url_of(health)}readyz.")
             await together(parts)
 

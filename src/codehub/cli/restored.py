@@ -3,24 +3,27 @@ what to do about each.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codehub.backup import database, standing
+from codehub.backup import adopting, database, standing
+from codehub.backup.adopting import Chosen
 from codehub.backup.file import Manifest
 from codehub.backup.restoring import restored
 from codehub.backup.standing import Standing
 from codehub.backup.unknown import Unknown, unknown
 from codehub.config import Settings
+from codehub.db import adopting as adopting_rows
 from codehub.db import backups
+from codehub.drivers.base import Backend
 from codehub.drivers.load import open_drivers, open_store
 from codehub.drivers.places import known_installation
 from codehub.errors import CodeHubError
-from codehub.model.gc import KnownWorkspace
-from codehub.model.workspace import WorkspaceId
+from codehub.model.workspace import InstanceBackend, WorkspaceId
 
+NOTHING_CHOSEN = Chosen((), (), ())
 _MOST = 20  # lines of one kind
 
 
@@ -29,6 +32,7 @@ class Restored:
     manifest: Manifest
     archives: Standing
     unknown: Unknown
+    chosen: Chosen
     adopted: Sequence[WorkspaceId]
     archive_store: str
     installation: str | None
@@ -45,11 +49,19 @@ class Restored:
                 for one in self.archives.newer
             ],
             "adopted": [str(one) for one in self.adopted],
+            "not_adopted": [str(one) for one in self._left_out],
+            "damaged": self.chosen.damaged,
+            "unreadable": [str(one) for one in self.chosen.undecided],
             "store_trouble": self.archives.trouble,
             "unknown_instances": self.unknown.instances,
             "unknown_volumes": self.unknown.volumes,
             "backend_troubles": dict(self.unknown.troubles),
         }
+
+    @property
+    def _left_out(self) -> Sequence[WorkspaceId]:
+        """Whose row names an older archive than the store has."""
+        return sorted(set(self.archives.adoptable) - set(self.adopted))
 
     def lines(self) -> list[str]:
         counts = self.manifest.counts
@@ -76,21 +88,37 @@ class Restored:
 
     def _about_archives(self) -> list[str]:
         if self.archives.trouble:
-            return [f"WARNING: the archive store could not be asked: {self.archives.trouble}"]
-        found = [f"{len(self.adopted)} workspaces have their newest archive now."] if self.adopted else []
+            why = f"WARNING: the archive store could not be asked: {self.archives.trouble}"
+            return [why, "→ It may have newer homes than the rows name. Start nothing: restore again once it answers."]
         adopted = set(self.adopted)
+        found = (
+            [f"{len(adopted)} workspaces were given their newest archive; their owners are told."] if adopted else []
+        )
+        found += _some(
+            f"WARNING: {len(self._left_out)} workspaces have a newer archive than their row says. If they are opened "
+            "now, an older home is restored:",
+            [f"{one}: {self.archives.adoptable[one].archives[0].key}" for one in self._left_out],
+            "→ Before anything is started, restore again with --force, without --no-adopt-newer and with a store that "
+            "can be read.",
+        )
+        found += _some(
+            f"{len(self.chosen.damaged)} newer archives are damaged, and were not taken:",
+            list(self.chosen.damaged),
+            "→ See whether the store has a whole version of them.",
+        )
         missing = [one for one in self.archives.missing if one.workspace not in adopted]
         found += _some(
             f"{len(missing)} workspaces need an archive that is not in the store:",
             [f"{one.workspace}: {f'newest there: {one.newest}' if one.newest else 'none is there'}" for one in missing],
-            "→ Put the archive back and `codehub ws recover`, or restore again with --force --adopt-newer.",
+            "→ Put the archive back and `codehub ws recover`.",
         )
-        known = [one.key for one in self.archives.newer if one.of_known]
+        taken = {one.new for one in self.chosen.adoptions if one.workspace in adopted}
+        known = [one.key for one in self.archives.newer if one.of_known and one.key not in taken]
         found += _some(
-            f"{len(known)} archives are newer than the backup and no workspace names them. The newest of each "
-            "workspace is never collected:",
+            f"{len(known)} archives are newer than the backup and no workspace names them. GC keeps each of them until "
+            "somebody decides:",
             known,
-            "→ See `codehub gc --dry-run`; --adopt-newer lets workspaces have the newest of them.",
+            "→ codehub adopt KEY --owner USERNAME, or codehub gc --discard KEY",
         )
         strange = [one.key for one in self.archives.newer if not one.of_known]
         return found + _some(
@@ -124,29 +152,42 @@ async def restore(
     data_dir = database.data_dir_of(settings)
     store_url = settings.store.url or (data_dir / "archives").as_uri()
     archives = open_store(settings.store, store_url)
-    async with database.alone(settings, say) as url:
+    async with database.alone(settings, say) as url, AsyncExitStack() as stack:
         # Adopted before anybody leads: a coordinator would begin to restore what the rows name.
         async with restored(file, url, force=force) as manifest:
             known = await backups.known(url)
-            found = await standing.compare(known, archives, manifest.moment)
-            adopted = await backups.adopt(url, found.adoptable) if adopt_newer and found.adoptable else ()
+            found = await standing.compare(known, archives, manifest.moment, await backups.remembered(url))
+            backends, trouble = await _backends(stack, settings, data_dir)
+            chosen = NOTHING_CHOSEN
+            adopted: Sequence[WorkspaceId] = ()
+            if adopt_newer and found.adoptable:
+                say(f"Reading {len(found.adoptable)} archives that are newer than the backup.")
+                chosen = await adopting.choose(found.adoptable, archives)
+                wanted = {one.workspace for one in chosen.adoptions}
+                away = await adopting.on_no_whole_volume(backends, wanted) if trouble is None else ()
+                looked_at = backends.keys() or {InstanceBackend.PROCESS}  # whose homes are in the data directory
+                adopted = await adopting_rows.adopt(url, chosen.adoptions, manifest.moment, away, looked_at)
+        strange = await unknown(backends, {row.id for row in known})
+        if trouble is not None:
+            strange = replace(strange, troubles={"the backends": trouble})
         return Restored(
             manifest,
             found,
-            await _unknown(settings, data_dir, known),
+            strange,
+            chosen,
             adopted,
             store_url,
             settings.docker.installation or known_installation(data_dir),
         )
 
 
-async def _unknown(settings: Settings, data_dir: Path, known: Sequence[KnownWorkspace]) -> Unknown:
-    """Where this machine runs workspaces; one that has no data directory runs none."""
+async def _backends(
+    stack: AsyncExitStack, settings: Settings, data_dir: Path
+) -> tuple[Mapping[InstanceBackend, Backend], str | None]:
+    """Where this machine runs workspaces, and why that is not known; one that has no data directory runs none."""
     if not await asyncio.to_thread(data_dir.is_dir):
-        return Unknown((), (), {})
-    async with AsyncExitStack() as stack:
-        try:
-            drivers = await stack.enter_async_context(open_drivers(settings, data_dir))
-        except CodeHubError as error:
-            return Unknown((), (), {"the backends": str(error)})
-        return await unknown(drivers.backends, {row.id for row in known})
+        return {}, None
+    try:
+        return (await stack.enter_async_context(open_drivers(settings, data_dir))).backends, None
+    except CodeHubError as error:
+        return {}, str(error)

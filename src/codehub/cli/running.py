@@ -13,7 +13,7 @@ from pathlib import Path
 
 import uvloop
 
-from codehub.cli import terminal
+from codehub.cli import memory, open_files, terminal
 from codehub.config import TracingConfig
 from codehub.tracing.otlp import exporting
 from codehub.web.draining import Draining
@@ -22,12 +22,17 @@ from codehub.web.draining import Draining
 def run(
     work: Callable[[], Coroutine[None, None, None]], tracing: TracingConfig, draining: Draining | None = None
 ) -> None:
-    """Run until the work ends or is stopped; raises what it raises. It is traced if the settings say so."""
+    """Run until the work ends or is stopped; raises what it raises. It is traced if the settings say so.
+
+    Raises StartError where too few files may be open.
+    """
+    open_files.raise_limit()
 
     async def traced() -> None:
         async with exporting(tracing):
             await work()
 
+    memory.keep_flat()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_until_signalled(traced, draining or Draining()))
 

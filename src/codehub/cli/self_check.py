@@ -7,10 +7,10 @@ from codehub.errors import Unreachable
 
 
 async def ensure(drivers: Drivers, warn: Callable[[str], None]) -> None:
-    """Raises StartError with what does not work. A store that is out is waited for like any outage."""
+    """Raises StartError with what does not work. A store that is out, or a full disk, is waited for like any outage."""
     if drivers.self_check is None:
         return
     try:
         await drivers.self_check.ensure()
     except Unreachable as error:
-        warn(f"the archive store does not answer, so homes cannot be archived yet: {error}")
+        warn(f"The self-check has not passed yet: {error}")

@@ -131,7 +131,9 @@ class _BarStep:
         description = f"{self._title}: {text}"
         with suppress(KeyError):  # the step is over
             if done is None:
-                self._progress.update(self._task, description=description)
+                self._progress.update(
+                    self._task, description=description, refresh=True
+                )  # it may be over before the next
             else:
                 self._progress.update(self._task, description=description, total=1.0, completed=done)
 

@@ -8,22 +8,22 @@ next start finds again.
 
 import asyncio
 import contextlib
-import shutil
 import socket
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 from pydantic import SecretStr
 
 from codehub import logs
-from codehub.cli import browser, first_admin, first_start, open_files, self_check
+from codehub.cli import browser, first_admin, first_start, relocating, self_check
 from codehub.cli.checks.machine import data_dir_of, running_url
 from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.isolation import warnings
+from codehub.cli.relocating import Relocation
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.cli.serving import application, serve_with_events
@@ -36,7 +36,9 @@ from codehub.db.pool import API_TIMEOUTS, Pool, Role, connection, open_pool
 from codehub.db.pool import ping as ping_database
 from codehub.dependencies import Checks, Dependency
 from codehub.drivers.load import Drivers, open_drivers
-from codehub.embedded.datadir import OTHER_FOLDER, DataDir
+from codehub.embedded import accounts, postgres, valkey
+from codehub.embedded.datadir import NEEDED_BYTES, OTHER_FOLDER, DataDir
+from codehub.embedded.process import uninterrupted
 from codehub.embedded.servers import EmbeddedServers
 from codehub.errors import StartError, Unavailable
 from codehub.metrics import Metrics
@@ -48,28 +50,27 @@ from codehub.signals.connect import ping as ping_redis
 from codehub.signals.login_links import RedisLoginLinks
 from codehub.web.context import Context
 from codehub.web.health import look_at
-from codehub.web.server import listen, listen_beside, listen_unix, local_url, login_base
+from codehub.web.server import is_localhost, listen, listen_beside, listen_unix, local_url, login_base
 
 log = structlog.get_logger(__name__)
 
 FIRST_TERM_SECONDS = 5.0
 LAST_LOOK_SECONDS = 1.0
 FIRST_START_BYTES = 160 << 20  # the servers' programs and an empty database
-LATER_START_BYTES = 32 << 20  # PostgreSQL begins a new file of 16 MB whenever one is full
 
 
-def run(settings: Settings, *, open_browser: bool = False) -> None:
+def run(settings: Settings, *, open_browser: bool = False, relocation: Relocation | None = None) -> None:
     """Run until stopped. Raises StartError when it cannot start, Unavailable when a server of its own keeps dying."""
-    open_files.raise_limit()
-    run_until_stopped(lambda: _up(settings, open_browser=open_browser), settings.tracing)
-
-
-async def _up(settings: Settings, *, open_browser: bool) -> None:
     path = data_dir_of(settings.server.data_dir)
+    relocation = relocation or relocating.ask(settings, path)
+    run_until_stopped(lambda: _up(settings, path, relocation, open_browser=open_browser), settings.tracing)
+
+
+async def _up(settings: Settings, path: Path, relocation: Relocation | None, *, open_browser: bool) -> None:
     with (
         Startup() as startup,
         contextlib.closing(_listen(settings.server, path)) as listener,
-        _data_directory(settings, path) as data_dir,
+        _data_directory(settings, path, relocation) as data_dir,
     ):
         certificate_of(settings)  # one that cannot be used is told at once
         async with (
@@ -97,7 +98,7 @@ def _listen(server: ServerConfig, data_dir: Path) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _data_directory(settings: Settings, path: Path) -> Iterator[DataDir]:
+def _data_directory(settings: Settings, path: Path, relocation: Relocation | None) -> Iterator[DataDir]:
     """Opened, with everything that is logged in a file of it."""
     with DataDir.open(path) as data_dir:
         try:
@@ -106,6 +107,7 @@ def _data_directory(settings: Settings, path: Path) -> Iterator[DataDir]:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"The log {_log_file(data_dir)} cannot be written: {reason}.", OTHER_FOLDER) from error
         _check_room(data_dir, is_first=settings.database.url is None and not (data_dir.path / "postgres").exists())
+        relocating.check(settings, data_dir, relocation)
         yield data_dir
 
 
@@ -115,12 +117,10 @@ def _log_file(data_dir: DataDir) -> Path:
 
 def _check_room(data_dir: DataDir, *, is_first: bool) -> None:
     """A server that runs out of room on its way stops in the middle of things."""
-    free, needed = shutil.disk_usage(data_dir.path).free, FIRST_START_BYTES if is_first else LATER_START_BYTES
-    if free < needed:
-        raise StartError(
-            f"Only {free >> 20} MB are free on the disk of {data_dir.path}; CodeHub needs {needed >> 20} MB to start.",
-            "Make room, or choose another folder with CODEHUB_DATA_DIR.",
-        )
+    needed = FIRST_START_BYTES if is_first else NEEDED_BYTES
+    if data_dir.free_bytes() < needed:
+        told = data_dir.no_room(needed)
+        raise StartError(f"{told[0].upper()}{told[1:]}.", "Make room, or choose another folder with CODEHUB_DATA_DIR.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,7 @@ class _Servers:
     database_url: str
     redis_url: str
     keep: Callable[[], "asyncio.Future[None]"]
+    check: Callable[[str], None]  # of our own, by name: why it is down, while it is
 
 
 @contextlib.asynccontextmanager
@@ -141,6 +142,8 @@ async def _servers(settings: Settings, data_dir: DataDir, startup: Startup) -> A
                 step.detail(text)
                 startup.note(text)  # worth a line only after the start
 
+            if None in (external_database, external_redis):
+                await _provide_account(settings.server.embedded_user, progress, startup)
             embedded = EmbeddedServers(
                 data_dir,
                 server_user=settings.server.embedded_user,
@@ -155,7 +158,12 @@ async def _servers(settings: Settings, data_dir: DataDir, startup: Startup) -> A
             assert redis_url is not None
             step.detail("preparing the schema")
             await _migrate(database_url)
-        yield _Servers(database_url, redis_url, lambda: asyncio.ensure_future(servers.keep()))
+        yield _Servers(database_url, redis_url, lambda: asyncio.ensure_future(servers.keep()), servers.check)
+
+
+async def _provide_account(wanted: str | None, progress: Callable[[str], None], startup: Startup) -> None:
+    if not await uninterrupted(asyncio.to_thread(accounts.provide, wanted, progress)):
+        startup.warn(accounts.NOT_OWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +188,18 @@ async def _dependencies(
         open_redis(redis_url) as redis,
         open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry) as coordinator,
     ):
+
+        async def check_database() -> None:
+            servers.check(postgres.NAME)  # knows more than that nobody answers
+            await ping_database(pool)
+
+        async def check_redis() -> None:
+            servers.check(valkey.NAME)
+            await ping_redis(redis)
+
         checks: Checks = {
-            Dependency.POSTGRESQL: lambda: ping_database(pool),
-            Dependency.REDIS: lambda: ping_redis(redis),
+            Dependency.POSTGRESQL: check_database,
+            Dependency.REDIS: check_redis,
             Dependency.COORDINATOR: coordinator.check,
             **drivers.checks,
         }
@@ -218,11 +235,13 @@ async def _migrate(database_url: str) -> None:
 async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir: DataDir, arrival: "_Arrival") -> None:
     """The public port is the proxy's; the API is behind it, on a socket that nobody else can open."""
     is_tls = dependencies.context.settings.server.tls_cert is not None
-    app = application(dependencies.checks, dependencies.context, dependencies.drivers.isolation, dependencies.metrics)
     api = data_dir.web / "api.sock"
     beside = listen_beside(listener)
+    is_sure = is_localhost(listener, beside)
+    context = replace(dependencies.context, to_localhost=is_sure)
+    app = application(dependencies.checks, context, dependencies.drivers.isolation, dependencies.metrics)
     url = local_url(listener, beside, is_tls=is_tls)
-    base = login_base(listener, url)
+    base = login_base(listener, url, is_sure=is_sure)
     data_dir.publish_url(url, base)
     listeners = [listener] if beside is None else [listener, beside]
     behind = listen_unix(api)
@@ -232,6 +251,7 @@ async def _serve(dependencies: _Dependencies, listener: socket.socket, data_dir:
         [f"unix:{api}"],
         dependencies.servers.database_url,
         dependencies.servers.redis_url,
+        to_localhost=is_sure,
         registry=dependencies.metrics.registry,
     )
     parts = {
@@ -291,17 +311,19 @@ class _Arrival:
         context = dependencies.context
         with self.startup.step("Web server"):
             await _coordinating(dependencies.coordinator)
-            admin = await first_admin.make(context)
+            admin = await first_admin.make(context, data_dir.path)
         is_seen = sys.stdout.isatty()  # elsewhere it would stand in a journal, for whoever reads that
         try:
             login_url = await _login_url(context, base) if is_seen or self.open_browser else None
         except asyncio.CancelledError:
-            first_admin.introduce(admin)  # nobody could learn the password later
+            first_admin.introduce(admin, data_dir.path)  # nobody could learn the password later
             raise
         self.startup.finish()
         public_url = context.settings.accounts.public_url
         shown = login_url if is_seen else None
-        welcome = Welcome(url, data_dir.path, _log_file(data_dir), admin, shown, base is not None, public_url)
+        kept = first_admin.keep_password(admin, data_dir.path)
+        log_file, has_links = _log_file(data_dir), base is not None
+        welcome = Welcome(url, data_dir.path, log_file, admin, kept, shown, has_links, public_url)
         say("\n" + "\n".join(welcome.lines()))
         log.info("codehub is running", url=url)
         if self.open_browser:

@@ -72,9 +72,38 @@ def disable(user: Username, yes: options.Yes = False, json: options.Json = False
 
 
 @app.command()
-def enable(user: Username, json: options.Json = False) -> None:
-    """Let a disabled user in again."""
-    _change(user, {"disabled": False}, "is enabled", json=json)
+def enable(user: Username, password_stdin: options.PasswordStdin = False, json: options.Json = False) -> None:
+    """Let a disabled user in again.
+
+    For an administrator it asks for your own password, unless that is in CODEHUB_PASSWORD.
+    """
+    with connected() as client:
+        found = naming.user(client, user)
+    with in_session(from_stdin=password_stdin) if found.role == "admin" else connected() as client:
+        changed = client.update_user(found.id, disabled=False)
+    _done(changed, "is enabled", json=json)
+
+
+@app.command()
+def delete(
+    user: Username,
+    purge: Annotated[bool, typer.Option("--purge", help="Their workspaces too, for good.")] = False,
+    yes: options.Yes = False,
+    password_stdin: options.PasswordStdin = False,
+    json: options.Json = False,
+) -> None:
+    """Delete a user; their workspaces go to the trash.
+
+    It asks for your own password, unless that is in CODEHUB_PASSWORD.
+    """
+    with connected() as client:
+        found = naming.user(client, user)
+    name = output.clean(found.username)
+    becomes = "are deleted for good" if purge else "go to the trash"
+    options.confirm(f"{name}'s account is deleted for good, and their workspaces {becomes}. Delete {name}?", yes=yes)
+    with in_session(from_stdin=password_stdin) as session:
+        session.delete_user(found.id, "purge" if purge else "trash")
+    _done(found, "is deleted", json=json)
 
 
 @app.command()
@@ -159,12 +188,6 @@ def _own_password(*, from_stdin: bool, json: bool) -> None:
         me = session.session().user
         session.change_password(current, new)
     _done(me, "has a new password", json=json)
-
-
-def _change(user: str, changes: dict[str, object], words: str, *, json: bool) -> None:
-    with connected() as client:
-        changed = client.update_user(naming.user(client, user).id, **changes)
-    _done(changed, words, json=json)
 
 
 def _done(user: object, words: str, *, json: bool) -> None:

@@ -83,6 +83,8 @@ def ask(
             return action()
         except ApiError as error:
             busy = error.status == 409 and error.details.get("operation", "NONE") != "NONE"
+            if was_well and error.code == "conflict" and error.details.get("phase") == "ERROR":
+                raise CommandError(*error_of(client.workspace(workspace.id)), exit_code=Exit.CONFLICT) from None
             if not (patient and busy):
                 raise
         left = None if until is None else max(0.0, until - time.monotonic())
@@ -118,7 +120,8 @@ def _check(name: str, latest: "Workspace | None", wish: Wish) -> None:
     name = clean(name)
     if latest is None:
         raise CommandError(f"{name} was deleted meanwhile.", exit_code=Exit.NOT_FOUND)
-    if latest.phase == "ERROR" and latest.phase_changed_at != wish.since_error:
+    # What is deleted has no terminal error: it goes on until nothing is left.
+    if latest.phase == "ERROR" and latest.deleted_at is None and latest.phase_changed_at != wish.since_error:
         raise CommandError(*error_of(latest))
     if wish.desired is not None and latest.desired_state != wish.desired:
         raise CommandError(

@@ -22,6 +22,7 @@ class Welcome:
     data_dir: Path
     log: Path
     admin: FirstAdmin | None = None
+    password_file: Path | None = None  # where the administrator's password is, if it is not to be shown
     login_url: str | None = None
     has_links: bool = False  # whether `codehub login-link` can print one
     public_url: str | None = None
@@ -41,15 +42,19 @@ class Welcome:
         elif self.has_links:
             yield "Log in", "with your password, or by the link that `codehub login-link` prints"
         if self.admin is not None:
-            yield from credentials(self.admin)
+            yield from credentials(self.admin, self.password_file)
         yield "Data", str(self.data_dir)
         yield "Log", str(self.log)
         yield "Stop", "Ctrl-C"
 
 
-def credentials(admin: FirstAdmin) -> Iterator[tuple[str, str]]:
+def credentials(admin: FirstAdmin, password_file: Path | None = None) -> Iterator[tuple[str, str]]:
     """Of the administrator who was just made; the password is never shown again, and never logged."""
     yield "Username", admin.username
+    if password_file is not None:
+        yield "Password", f"in {password_file}"
+        yield "", "(delete that file once you have logged in)"
+        return
     if admin.password is None:
         yield "Password", "as in CODEHUB_ADMIN_PASSWORD"
     else:

@@ -99,14 +99,37 @@ def create(
 
 
 @app.command()
-def show(workspace: Workspace, json: Json = False) -> None:
+def show(
+    workspace: Workspace,
+    *,
+    admin: Annotated[
+        bool, typer.Option("--admin", help="Also where things are: volume, instance, archive, operation.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Show everything about one workspace."""
     with connected() as client:
         found = naming.workspace(client, workspace)
         if json:
             output.print_json(found)
         else:
-            output.print_facts(ws_text.facts(found, client.url))
+            places = ws_text.places(found) if admin else []
+            output.print_facts([*ws_text.facts(found, client.url), *places])
+
+
+@app.command()
+def usage(workspace: Workspace, json: Json = False) -> None:
+    """Show the processors, memory and ports that a running workspace uses."""
+    with connected() as client:
+        found = naming.workspace(client, workspace)
+        used = client.usage(found.id)
+    if json:
+        output.print_json(used)
+    elif used.now is None:
+        running = "has not been measured yet" if found.phase == "RUNNING" else "is not running"
+        output.say(f"{output.clean(found.name)} {running}.")
+    else:
+        output.print_facts(ws_text.usage_facts(used, client.url))
 
 
 @app.command()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 NEEDS_CONFIRMATION = "needs_confirmation"
+STATES = ("RUNNING", "STANDBY", "ARCHIVED")
 SOURCES = ("as_is", "volume", "archive", "blank")
 
 
@@ -66,13 +67,23 @@ def recover(
     source: Annotated[
         str, typer.Option("--from", help=f"Where its home comes from: {', '.join(SOURCES)}.", show_default=True)
     ] = "as_is",
-    force: Annotated[bool, typer.Option("--force", help="Also when a whole volume is there, which is lost.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Also when a whole volume is there, which is lost; or use one that nothing proves whole."
+        ),
+    ] = False,
+    desired: Annotated[
+        str | None, typer.Option("--then", help=f"What it is to be afterwards: {', '.join(STATES)}.")
+    ] = None,
     yes: Yes = False,
     wait: Wait = False,
     timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Let a workspace in ERROR try again."""
+    if desired is not None and desired not in STATES:
+        raise CommandError(f"--then: {desired!r} is none of {', '.join(STATES)}.", exit_code=Exit.USAGE)
     if source not in SOURCES:
         raise CommandError(f"--from: {source!r} is none of {', '.join(SOURCES)}.", exit_code=Exit.USAGE)
     with connected() as client:
@@ -81,7 +92,7 @@ def recover(
             name = output.clean(found.name)
             what = "an empty home" if source == "blank" else f"its {source}" if source != "as_is" else "what is there"
             confirm(f"{name} will begin with {what}; what it held otherwise is given up. Go on?", yes=yes)
-        asked = client.recover_workspace(found.id, source, forced=force)
+        asked = client.recover_workspace(found.id, source, forced=force, desired=desired)
         _finish(client, asked, waiting.recovered(found), wait=wait, timeout=timeout, json=json)
 
 

@@ -9,7 +9,7 @@ from codehub.cli.naming import shown_ids
 from codehub.cli.output import ago, duration, size, when
 
 if TYPE_CHECKING:
-    from codehub.client import HistoryEntry, Workspace
+    from codehub.client import HistoryEntry, Usage, Workspace
 
 
 def state_of(workspace: "Workspace") -> str:
@@ -82,6 +82,33 @@ def facts(workspace: "Workspace", server: str) -> list[tuple[str, str]]:
     ]
     found += [("About", one.description)] if one.description else []
     found += [("Memo", one.memo)] if one.memo else []
+    return found
+
+
+def places(one: "Workspace") -> list[tuple[str, str]]:
+    """What an operator looks for in the engine and in the store."""
+    return [
+        ("Instance", f"ws-{one.id} ({one.backend})"),
+        ("Volume", f"{one.home_store_key or '-'} ({one.storage_backend or '-'})"),
+        ("Archive key", one.archive_key or "-"),
+        ("Operation id", str(one.op_id) if one.op_id else "-"),
+        ("Observed", when(one.observed_at)),
+    ]
+
+
+def usage_facts(usage: "Usage", server: str) -> list[tuple[str, str]]:
+    now, limits = usage.now, usage.limits
+    assert now is not None
+    cpus = "not known" if now.cpus is None else f"{now.cpus:.2f}"
+    memory = "not known" if now.memory_bytes is None else size(now.memory_bytes)
+    found = [
+        ("CPUs", cpus + (f" of {limits.cpus:g}" if limits.cpus else "")),
+        ("Memory", memory + (f" of {size(limits.memory_bytes)}" if limits.memory_bytes else "")),
+    ]
+    peak = max((each.memory_bytes for each in usage.day if each.memory_bytes is not None), default=None)
+    found += [("Most memory", f"{size(peak)} in the last 24 h")] if peak is not None else []
+    if usage.ports is not None:
+        found.append(("Ports", "\n".join(f"{each.port}  {server}{each.url}" for each in usage.ports) or "none"))
     return found
 
 

@@ -24,6 +24,7 @@ from codehub.client.models import (
     Page,
     Session,
     Token,
+    Usage,
     User,
     Workspace,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "Page",
     "Session",
     "Token",
+    "Usage",
     "User",
     "Workspace",
 ]

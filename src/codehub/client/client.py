@@ -24,6 +24,7 @@ from codehub.client.models import (
     Page,
     Session,
     Token,
+    Usage,
     User,
     Workspace,
 )
@@ -41,7 +42,10 @@ class Client(Http):
         """A session of this client's own; it is ended by `logout`, never kept anywhere."""
         response = self.call("POST", f"{API}/login", json={"username": username, "password": password})
         self.use_cookies_of(response)
-        return self.read(_UserAnswer, response).user
+        answer = self.read(_LoginAnswer, response)
+        if answer.proof is not None:
+            self.prove_with(answer.proof)
+        return answer.user
 
     def logout(self, *, everywhere: bool = False) -> None:
         self.call("POST", f"{API}/logout", params={"everywhere": _flag(everywhere)})
@@ -95,8 +99,11 @@ class Client(Http):
     def undelete_workspace(self, identity: Id) -> Workspace:
         return self._verb(identity, "undelete", None)
 
-    def recover_workspace(self, identity: Id, source: str | None = None, *, forced: bool = False) -> Workspace:
+    def recover_workspace(
+        self, identity: Id, source: str | None = None, *, forced: bool = False, desired: str | None = None
+    ) -> Workspace:
         body: Json = {"forced": forced} | ({"from": source} if source else {})
+        body |= {"desired_state": desired} if desired else {}
         return self._verb(identity, "recover", body)
 
     def keep_awake(self, identity: Id, hours: float) -> Workspace:
@@ -106,6 +113,10 @@ class Client(Http):
     def logs(self, identity: Id, *, lines: int | None = None) -> Logs:
         """The newest lines; only of one that runs."""
         return self.get(Logs, f"{_workspace(identity)}/logs", lines=lines)
+
+    def usage(self, identity: Id) -> Usage:
+        """What it uses while it runs."""
+        return self.get(Usage, f"{_workspace(identity)}/usage")
 
     def history(self, identity: Id, *, limit: int | None = None) -> Iterator[HistoryEntry]:
         """Newest first; `limit` of them, or all."""
@@ -155,6 +166,10 @@ class Client(Http):
         """`changes`: role, disabled, password."""
         return self.read(User, self.call("PATCH", f"{API}/users/{identity}", json=changes))
 
+    def delete_user(self, identity: Id, workspaces: str | None = None) -> None:
+        """`workspaces`: trash or purge, what becomes of theirs."""
+        self.call("DELETE", f"{API}/users/{identity}", params={"workspaces": workspaces} if workspaces else None)
+
     def limits(self) -> Limits:
         return self.get(Limits, f"{API}/admin/limits")
 
@@ -165,10 +180,17 @@ class Client(Http):
         """Collections, newest first."""
         yield from self._all(Page[GcRun], f"{API}/admin/gc")
 
-    def request_gc(self, *, dry_run: bool = False, override: bool = False, unknown_too: bool = False) -> UUID:
+    def request_gc(
+        self, *, dry_run: bool = False, override: bool = False, unknown_too: bool = False, orphans: bool = False
+    ) -> UUID:
         """Ask for a collection; `gc_runs` says what came of it."""
         body = {"dry_run": dry_run, "override": override, "unknown_too": unknown_too}
+        body |= {"orphans": True} if orphans else {}  # which an earlier server does not know
         return self.read(GcAccepted, self.call("POST", f"{API}/admin/gc", json=body)).id
+
+    def discard_archives(self, keys: Sequence[str]) -> None:
+        """Say that nobody wants these archives, which the database does not remember."""
+        self.call("POST", f"{API}/admin/gc/discard", json={"keys": list(keys)})
 
     def accept_losses(self, backend: str) -> None:
         """Say that the homes which this backend lacks are lost."""
@@ -206,8 +228,10 @@ class Client(Http):
                 return
 
 
-class _UserAnswer(Session):
-    """Of a login."""
+class _LoginAnswer(Session):
+    """Of a login; a server of an earlier version gives no proof, and asks for none."""
+
+    proof: str | None = None
 
 
 def _workspace(identity: Id) -> str:

@@ -80,6 +80,10 @@ class Http:
         self._client.headers["Cookie"] = "; ".join(pair for pair in pairs if not pair.endswith("="))
         self._client.cookies.clear()
 
+    def prove_with(self, proof: str) -> None:
+        """Send it with every request: some ask for a fresh proof of who is in a session."""
+        self._client.headers["Login-Proof"] = _header_safe(proof)
+
     def call(
         self,
         method: str,

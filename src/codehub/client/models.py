@@ -60,8 +60,15 @@ class Workspace(Model):
     name: str
     description: str | None = None
     memo: str | None = None
+    tags: tuple[str, ...] = ()
+    is_favorite: bool = False
     image_ref: str
     backend: str
+    storage_backend: str | None = None
+    home_store_key: str | None = None
+    archive_key: str | None = None
+    op_id: UUID | None = None
+    observed_at: datetime | None = None
     created_at: datetime
     updated_at: datetime
     desired_state: str
@@ -129,6 +136,7 @@ class NewToken(Token):
 class Image(Model):
     name: str
     backends: tuple[str, ...] = ()
+    is_pattern: bool = False
 
 
 class Images(Model):
@@ -157,6 +165,33 @@ class Logs(Model):
     cut: bool = False
 
 
+class Measurement(Model):
+    """What a workspace used at a moment."""
+
+    at: datetime
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+class ListeningPort(Model):
+    port: int
+    url: str = ""
+
+
+class UsageLimits(Model):
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+class Usage(Model):
+    """What a running workspace uses, now and in the last day."""
+
+    now: Measurement | None = None
+    day: tuple[Measurement, ...] = ()
+    ports: tuple[ListeningPort, ...] | None = None
+    limits: UsageLimits = UsageLimits()
+
+
 class InUse(Model):
     running: int
     limit: int
@@ -167,12 +202,22 @@ class UserInUse(Model):
     running: int
 
 
+class SetLimits(Model):
+    """Limits for all users; None is what is configured."""
+
+    max_running_global: int | None = None
+    max_running_per_user: int | None = None
+    max_workspaces_per_user: int | None = None
+
+
 class Limits(Model):
     """How many workspaces run, in all and by user, and how many may."""
 
     total: InUse
     per_user_limit: int
     users: tuple[UserInUse, ...] = ()
+    set: SetLimits = SetLimits()
+    configured: SetLimits = SetLimits()
 
 
 class AuditEntry(Model):
@@ -197,6 +242,7 @@ class GcRun(Model):
     dry_run: bool = False
     override: bool = False
     unknown_too: bool = False
+    orphans: bool = False
     started_at: datetime | None = None
     finished_at: datetime | None = None
     report: dict[str, Any] | None = None

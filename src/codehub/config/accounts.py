@@ -1,14 +1,15 @@
 """Settings of accounts: the first administrator, how long sessions last, who may speak for a client, and OIDC."""
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from codehub.config.values import Group, Interval, Networks
+from codehub.config.values import Group, Interval, Networks, Words
 
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,180}[a-z0-9])?(:[0-9]{1,5})?")
+_NAME = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]{0,250}[A-Za-z0-9_])?")
 _ISSUER = re.compile(r"https?://[^\s?#@]+")
 _LOCAL_ISSUER = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)")
 
@@ -25,6 +26,13 @@ def _workspace_host(text: str) -> str:
     if not _HOST.fullmatch(text):
         raise ValueError("must be a host, as in ws.example.com, or none")
     return text
+
+
+def _names(words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if not _NAME.fullmatch(word):
+            raise ValueError("must be names without a port, as in hub.example.com or *.corp.example")
+    return tuple(word.lower() for word in words)
 
 
 def _issuer(text: str) -> str:
@@ -48,7 +56,7 @@ class AccountConfig(Group):
         None,
         validation_alias="CODEHUB_ADMIN_PASSWORD",
         description="Password of the first administrator, `admin`, read when there is no user yet. "
-        "Default: a generated one, shown once.",
+        "Default: a generated one, shown once at a terminal, else in the file `first-password`.",
     )
     public_url: Annotated[str, AfterValidator(_origin)] | None = Field(
         None,
@@ -61,6 +69,19 @@ class AccountConfig(Group):
         description="Host below which each workspace has an origin of its own, as `ws.example.com` for "
         "`{id}.ws.example.com`; needs a wildcard DNS entry and CODEHUB_PUBLIC_URL. `none`: workspaces open below "
         "`/w/{id}/` everywhere. Default: `{id}.localhost` where CodeHub is opened as localhost.",
+    )
+    allowed_hosts: Annotated[Words, AfterValidator(_names)] = Field(
+        (),
+        validation_alias="CODEHUB_ALLOWED_HOSTS",
+        description="More names, separated by commas, that CodeHub answers at, as `hub.lan,*.corp.example`. It answers "
+        "in any case as localhost, at addresses, as this machine's own name, and as CODEHUB_PUBLIC_URL says.",
+    )
+    path_mode: Literal["guarded", "trusted"] = Field(
+        "guarded",
+        validation_alias="CODEHUB_PATH_MODE",
+        description="Where a workspace has no origin of its own (path mode), its pages can use the login of whoever "
+        "opens it. `guarded`: administrators cannot open other people's workspaces there, and pages are confined "
+        "by a policy. `trusted`: neither.",
     )
     trusted_proxies: Networks = Field(
         (),
@@ -116,6 +137,13 @@ class OidcConfig(Group):
         None,
         validation_alias="OIDC_ADMIN_VALUE",
         description="Value of that claim, or a member of it when it is a list, that makes an administrator.",
+    )
+
+    session_seconds: Interval = Field(
+        43200,
+        validation_alias="OIDC_SESSION_SECONDS",
+        description="Seconds until a login with the provider ends in any case: for so long at most somebody whom the "
+        "provider no longer lets in is still here. SESSION_ABSOLUTE_SECONDS counts, too.",
     )
 
     @model_validator(mode="after")

@@ -83,7 +83,7 @@ class ServerConfig(Group):
         None,
         validation_alias="CODEHUB_EMBEDDED_USER",
         description="Account the embedded servers run as when CodeHub runs as root. "
-        "Default: `codehub` if it exists, else `nobody`.",
+        "Default: `codehub`, which the first start as root makes; `nobody` where that is not possible.",
     )
 
     @model_validator(mode="after")
@@ -214,7 +214,7 @@ class ActivityConfig(Group):
 
 
 class LimitsConfig(Group):
-    """How many workspaces there may be, and may run at once."""
+    """How many workspaces there may be, and may run at once, and how many homes may be moved at once."""
 
     max_workspaces_per_user: Count = Field(
         200, validation_alias="MAX_WORKSPACES_PER_USER", description="Workspaces per user, without deleted ones."
@@ -224,6 +224,16 @@ class LimitsConfig(Group):
     )
     max_running_global: Count = Field(
         100, validation_alias="MAX_RUNNING_GLOBAL", description="Running workspaces in all."
+    )
+    max_jobs_per_node: Count | None = Field(
+        None,
+        validation_alias="MAX_JOBS_PER_NODE",
+        description="Storage jobs (archiving, restoring) at once on one machine; the others wait in a queue, and one "
+        "place is left to restores. For `process` and `docker`; a cluster places jobs itself. "
+        "Default: a core and a GiB of memory for each, at least 2.",
+    )
+    max_jobs_global: Count = Field(
+        32, validation_alias="MAX_JOBS_GLOBAL", description="Storage jobs at once in all, `k8s` included."
     )
 
 
@@ -250,7 +260,7 @@ class OperationConfig(Group):
         300, validation_alias="OPERATION_TIMEOUT_STARTING", description="Seconds until a container must be ready."
     )
     stopping: Interval = Field(
-        120, validation_alias="OPERATION_TIMEOUT_STOPPING", description="Seconds until a container must be gone."
+        180, validation_alias="OPERATION_TIMEOUT_STOPPING", description="Seconds until a container must be gone."
     )
     archiving: Interval = Field(
         600,

@@ -7,9 +7,11 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from codehub.config.values import Addresses4, Bytes, Group, Interval, Networks, Networks4, Size, Words
+from codehub.model.images import is_pattern, is_reference
 
-_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(=[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254})?")
+_IMAGE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}(=[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511})?")
 _ENDPOINT = re.compile(r"https?://[^/@\s]+/?")
+_INDEX = re.compile(r"https?://[A-Za-z0-9._-]+(:[1-9][0-9]{0,4})?(/[^\s@]*)?")
 _INSTALLATION = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _USERS = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
 _FIRST_USER, _LAST_USER = 65536, 2**31 - 1  # below are people and services of the machine
@@ -28,8 +30,11 @@ def _backends(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _images(entries: tuple[str, ...]) -> tuple[str, ...]:
     names = [entry.partition("=")[0] for entry in entries]
-    if not all(_IMAGE.fullmatch(entry) for entry in entries):
-        raise ValueError("must be names, or names with an image as in name=image, separated by commas")
+    if not all(_IMAGE.fullmatch(entry) or is_reference(entry) or is_pattern(entry) for entry in entries):
+        raise ValueError(
+            "must be names, names with an image as in name=image, image references, or patterns of them as in "
+            "registry.example/team/*, separated by commas"
+        )
     if len(set(names)) != len(names):
         raise ValueError("must not name anything twice")
     return entries
@@ -44,6 +49,12 @@ def _endpoint(text: str) -> str:
 def _installation(text: str) -> str:
     if not _INSTALLATION.fullmatch(text):
         raise ValueError("must be a few of a-z, 0-9 and -")
+    return text
+
+
+def _index(text: str) -> str:
+    if not _INDEX.fullmatch(text):
+        raise ValueError("must be https://host/path or http://host:port/path, without a password")
     return text
 
 
@@ -136,9 +147,17 @@ class BackendConfig(Group):
     images: Annotated[Words, AfterValidator(_images)] = Field(
         (),
         validation_alias="CODEHUB_IMAGES",
-        description="What workspaces may be, as `name` or `name=image`: `name` alone is one of `codehub ide list`; "
-        "containers run the image, which must listen on port 8080. "
+        description="What workspaces may be, as `name`, `name=image`, an image reference (`codercom/code-server:4`) or "
+        "a pattern of them (`registry.example/team/*`): `name` alone is one of `codehub ide list`; containers run the "
+        "image, which must listen on port 8080. "
         "Default: `jupyterlab,code-server` for `process`, `code-server` for `docker` and `k8s`.",
+    )
+
+    stop_grace: Annotated[int, Field(ge=0, le=60)] = Field(
+        0,
+        validation_alias="STOP_GRACE_SECONDS",
+        description="Seconds that a workspace has to end by itself after SIGTERM, before it is killed. Its home is "
+        "kept either way. On Kubernetes at least 1.",
     )
 
     @model_validator(mode="after")
@@ -156,7 +175,7 @@ class BackendConfig(Group):
 
     @property
     def image_of(self) -> dict[str, str | None]:
-        """The names with their images; None is the catalogue's."""
+        """The names with their images; None is the catalogue's, and of references and patterns, which are their own."""
         return {name: image or None for name, _, image in (entry.partition("=") for entry in self.images)}
 
 
@@ -172,6 +191,13 @@ class ResourcesConfig(Group):
     pids: Annotated[int, Field(ge=0, le=4_000_000), AfterValidator(_pids)] = Field(
         1024, validation_alias="WORKSPACE_PIDS", description="Processes and threads."
     )
+    pip_index: Annotated[str, AfterValidator(_index)] | None = Field(
+        None,
+        validation_alias="WORKSPACE_PIP_INDEX",
+        description="The Python package index that pip and uv in workspaces use, as `https://host/simple`; without a "
+        "password, since workspaces read it. The backend `process` lets workspaces reach it wherever it is. "
+        "Default: for `process` that of this machine's pip, if it needs no password; else pip's own.",
+    )
 
 
 class ProcessConfig(Group):
@@ -181,6 +207,12 @@ class ProcessConfig(Group):
         "auto",
         validation_alias="PROCESS_SANDBOX",
         description="`auto` uses bubblewrap where it works, `required` refuses to start without.",
+    )
+    seccomp: Literal["auto", "off"] = Field(
+        "auto",
+        validation_alias="PROCESS_SECCOMP",
+        description="`auto` refuses workspaces the system calls that a container does not get by default, where the "
+        "kernel can filter them.",
     )
     install_sandbox: bool = Field(
         True,
@@ -207,6 +239,13 @@ class ProcessConfig(Group):
     )
     start_seconds: Interval = Field(
         60, validation_alias="PROCESS_START_SECONDS", description="Seconds that an IDE may take to answer."
+    )
+    disk_reserve: Bytes | None = Field(
+        None,
+        validation_alias="PROCESS_DISK_RESERVE",
+        description="What is kept free on the disk of the homes, in bytes or as `2GiB`: below it nothing is started, "
+        "what grows fastest is stopped, and what is stopped is archived. Default: 5 % of the disk, at most 2 GiB; 0: "
+        "nothing.",
     )
     bwrap: Path | None = Field(
         None, validation_alias="PROCESS_BWRAP", description="The program `bwrap`. Default: found on `PATH`."

@@ -25,7 +25,7 @@ from codehub.drivers.load import (
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.machine import Machine
 from codehub.drivers.process.programs import is_installed
-from codehub.errors import CodeHubError
+from codehub.errors import CodeHubError, StartError
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 from codehub.services.doctor import codes
 from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
@@ -103,23 +103,28 @@ async def kubernetes(settings: Settings) -> Finding:
     return ok(KUBERNETES, f"the cluster at {driver.cluster.server} answers; namespace: {driver.cluster.namespace}")
 
 
-def sandbox(settings: Settings) -> list[Finding]:
-    """Tried in a folder of its own, as the first start would."""
+def isolation_here(settings: Settings) -> list[str]:
+    """What the process backend could do here, tried in a folder of its own, as the first start would."""
     try:
         root = Path(tempfile.mkdtemp(prefix="codehub-doctor-"))
     except OSError as error:
-        return [failed(codes.SANDBOX, f"It cannot be tried: {error}.", "TMPDIR names a folder that can be written.")]
+        raise StartError(f"It cannot be tried: {error}.", "TMPDIR names a folder that can be written.") from error
     try:
         root.chmod(0o711)
         layout = Layout(root / "w")
         layout.prepare()
         machine = Machine(replace(process_options(settings, layout.root)), layout)
         machine.find_out()
-        lines = machine.isolation()
-    except CodeHubError as error:
-        return [failed_by(codes.SANDBOX, error)]
+        return machine.isolation()
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def sandbox(settings: Settings) -> list[Finding]:
+    try:
+        lines = isolation_here(settings)
+    except CodeHubError as error:
+        return [failed_by(codes.SANDBOX, error)]
     found = []
     for line in lines:
         if line.startswith("WARNING"):

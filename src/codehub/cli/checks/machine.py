@@ -55,7 +55,7 @@ def running_url(path: Path) -> str | None:
     return None
 
 
-def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES) -> list[Finding]:
+def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES, reserve: int | None = None) -> list[Finding]:
     if not path.exists():
         parent = next(folder for folder in path.parents if folder.exists())
         if not os.access(parent, os.W_OK | os.X_OK):
@@ -71,7 +71,7 @@ def data_directory(path: Path, *, in_use: bool, least: int = LEAST_BYTES) -> lis
     except OSError as error:
         return [failed(codes.DATA, f"{path} cannot be read: {error.strerror}.", OTHER_FOLDER)]
     found = [ok(codes.DATA.check, f"{path}, in use by the CodeHub that runs" if in_use else str(path))]
-    return [*found, *_open_secrets(path), room(path, least=least)]
+    return [*found, *_open_secrets(path), room(path, least=least, reserve=reserve)]
 
 
 def _open_secrets(path: Path) -> list[Finding]:

@@ -47,6 +47,9 @@ def _without_details(url: str, status: str) -> Finding:
     """It tells its details to some networks only, and this machine is in none of them."""
     if status == "ready":
         return ok(SERVER, f"{url} is ready")
+    if status == "degraded":
+        advice = "Ask on its own machine what is out, or see CODEHUB_HEALTH_NETWORKS there."
+        return warning(codes.WEAK, f"{url} is ready, and something that it needs is out.", advice)
     return failed(codes.SERVER, f"{url} is {status}.", "Ask on its own machine, or see CODEHUB_HEALTH_NETWORKS there.")
 
 
