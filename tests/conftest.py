@@ -26,7 +26,7 @@ from codehub.embedded import DataDir, EmbeddedServers
 from codehub.signals.connect import Redis, open_redis
 from tests.embedded.prepared import prepared
 from tests.lab import runs, skips
-from tests.support import Databases, folder_in_memory
+from tests.support import TEST_HOSTS, Databases, folder_in_memory
 
 # Known to its workers, and to every program that they start.
 runs.current()
@@ -67,6 +67,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 # A file's tests take turns in one worker. Whatever uses the machine itself (containers, user ids, processes that are
 # killed) does so under names and user ids of its own: another file, or another run of the tests, may be at work beside
 # it. Those that take longest begin, so that all workers end at about the same time. These share what is dear to make.
+# Whatever loads settings, here or in a process of its own.
+os.environ.setdefault("CODEHUB_ALLOWED_HOSTS", ",".join(TEST_HOSTS))
+
 _TOGETHER = ("contract", "drivers_docker")
 _LONGEST = (
     "crash", "browser", "contract", "cli", "upgrade", "drivers_docker", "storage_job", "simulation", "embedded", "gate",

@@ -25,6 +25,7 @@ from codehub.drivers.process import ProcessDriver
 from codehub.together import ended
 from tests.lab import runs, skips
 
+TEST_HOSTS = ("codehub.test", "test")  # names that tests call CodeHub by
 _PORTS = range(10_000, 20_000)
 _MOST_WORKERS = 16
 _lent: set[int] = set()

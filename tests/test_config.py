@@ -172,6 +172,14 @@ def test_images_are_names_with_or_without_what_they_stand_for(monkeypatch: pytes
     assert settings.backends.image_of == {"code-server": None, "python": "registry.example:5000/team/py@sha256:ab"}
 
 
+def test_images_are_references_and_patterns_of_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = ("codercom/code-server:latest", f"registry.example:5000/x@sha256:{'0' * 64}", "registry.example/team/*")
+    assert load(monkeypatch, CODEHUB_IMAGES=",".join(entries)).backends.image_of == dict.fromkeys(entries)
+    for wrong in ("registry.example/../x", "http://registry.example/x", "a/b:c d", "team/*;x"):
+        (line,) = mistakes(monkeypatch, CODEHUB_IMAGES=wrong)
+        assert "registry.example/team/*" in line
+
+
 @pytest.mark.parametrize(
     ("text", "size", "written"),
     [

@@ -9,6 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from codehub.cli.api import offered
 from codehub.dependencies import Dependency
 from codehub.drivers import load
 from codehub.drivers.base import InstanceSpec, Resources
@@ -17,7 +18,7 @@ from codehub.drivers.images import for_containers, for_processes
 from codehub.drivers.load import Drivers, open_drivers
 from codehub.drivers.preparing import Preparing
 from codehub.drivers.process.programs import READY
-from codehub.errors import SettingsError, StartError, Unavailable, Unreachable
+from codehub.errors import SettingsError, StartError, TerminalError, Unavailable, Unreachable
 from codehub.model.names import archive_key
 from codehub.model.observation import ArchiveSeen
 from codehub.model.workspace import Incarnation, InstanceBackend, OpId, WorkspaceId
@@ -249,7 +250,7 @@ def test_every_setting_of_the_engine_arrives(monkeypatch: pytest.MonkeyPatch, da
         monkeypatch, CODEHUB_INSTALLATION="ours", CODEHUB_IMAGES="py=image:1", DOCKER_HOST="tcp://h:1",
         DOCKER_JOB_IMAGE="job", DOCKER_GUARD_IMAGE="guard", DOCKER_PULL="no", DOCKER_OUTBOUND="none",
         DOCKER_ALLOW="10.0.0.0/8", DOCKER_DENY="1.0.0.0/8,2.0.0.0/8", DOCKER_DNS="9.9.9.9",
-        DOCKER_REQUIRE_ISOLATION="false",
+        DOCKER_REQUIRE_ISOLATION="false", STOP_GRACE_SECONDS="9",
     )  # fmt: skip
     options = load.docker_options(settings, data)
     assert (options.installation, options.host, options.job_image, options.guard_image) == (
@@ -257,7 +258,23 @@ def test_every_setting_of_the_engine_arrives(monkeypatch: pytest.MonkeyPatch, da
     )  # fmt: skip
     assert options.images == {"py": WorkspaceImage("image:1")}
     assert (options.pull, options.outbound, options.require_isolation) == (False, Outbound.NONE, False)
+    assert options.stop_grace == 9
     assert (options.allow, options.deny, options.dns) == (("10.0.0.0/8",), ("1.0.0.0/8", "2.0.0.0/8"), ("9.9.9.9",))
+
+
+def test_references_and_patterns_are_what_containers_run(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+    given = "code-server,codercom/code-server:4,registry.example/team/*"
+    settings = settings_of(monkeypatch, CODEHUB_IMAGES=given, CODEHUB_BACKENDS="docker,k8s,process")
+    options = load.docker_options(settings, data)
+    for ref in ("codercom/code-server:4", "registry.example/team/ide:1"):
+        assert WorkspaceImage.of(options.images, ref) == WorkspaceImage(ref)
+    assert WorkspaceImage.of(options.images, "code-server").image == "codehub/workspace:latest"
+    for ref in ("registry.example/team/*", "registry.example/other:1", "codercom/code-server:5", "jupyterlab"):
+        with pytest.raises(TerminalError, match="is not one of those"):
+            WorkspaceImage.of(options.images, ref)
+    assert list(WorkspaceImage.fixed(options.images)) == ["code-server", "codercom/code-server:4"]
+    everything = given.split(",")
+    assert offered(settings) == {"docker": everything, "k8s": everything, "process": ["code-server"]}
 
 
 def test_every_setting_of_processes_arrives(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:

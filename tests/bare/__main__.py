@@ -3,6 +3,7 @@
     python -m tests.bare            the whole matrix: 30 machines, a quarter of an hour
     QUICK=1 python -m tests.bare    the three that differ most
     ONLY=trixie python -m tests.bare    those whose name has this word
+    INTERRUPT=10 python -m tests.bare    instead, Ctrl-C at so many random moments of a first start
     CACHE=FOLDER                    uv's downloads are kept there: a warm package cache
 
 Root only. A line for each: seconds to the URL, to the IDE's page, to the end of the life, and of the second start.
@@ -20,12 +21,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.support import free_port
 
 ROOT = Path(__file__).parents[2]
 MACHINE = Path(__file__).with_name("machine.sh")
-SECONDS = 900.0
+SECONDS = 2700.0 if os.environ.get("INTERRUPT") else 900.0
 END_SECONDS = 30.0  # for taking a machine down
 LIFE = "python3 tests/bare/life.py make up"
 ELSEWHERE = "내 자료/code hub"  # a data directory with spaces and Korean letters, at home
@@ -58,10 +60,12 @@ class Variant:
 
     @property
     def command(self) -> str:
+        times = os.environ.get("INTERRUPT")
+        life = LIFE.replace("life.py", f"life.py --interrupt {int(times)}") if times else LIFE
         if not self.elsewhere:
-            return LIFE
+            return life
         home = "/srv" if self.user == "root" else "$HOME"
-        return f'CODEHUB_DATA_DIR="{home}/{ELSEWHERE}" {LIFE}'
+        return f'CODEHUB_DATA_DIR="{home}/{ELSEWHERE}" {life}'
 
 
 def matrix() -> Iterator[Variant]:
@@ -89,7 +93,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def try_out(variant: Variant, clone: Path) -> Mapping[str, object]:
+def try_out(variant: Variant, clone: Path) -> Mapping[str, Any]:
     """What life.py says at its end."""
     cache = ["--cache", os.environ["CACHE"]] if os.environ.get("CACHE") else []
     command = [str(MACHINE), "run", *variant.options, *cache, str(clone), variant.command]
@@ -110,7 +114,7 @@ def try_out(variant: Variant, clone: Path) -> Mapping[str, object]:
         output.seek(0)
         lines = output.read().splitlines()
     try:
-        found: dict[str, object] = json.loads(lines[-1])
+        found: dict[str, Any] = json.loads(lines[-1])
     except (ValueError, IndexError):
         found = {"failed": f"it ended with {process.returncode}"}
     if not in_time:
@@ -149,6 +153,8 @@ def main() -> int:
             failures += "failed" in found
             figures = "".join(f"{found.get(key, '-'):>8}" for key in ("url", "page", "life", "second"))
             say(f"{variant.name:<62}{figures}  {found.get('failed', 'ok')}")
+            for moment in found.get("moments", ()):
+                say(f"    {moment}")
     passed = len(variants) - failures
     say(f"{passed} passed, {failures} failed in {time.monotonic() - began:.0f} s")
     return 1 if failures else 0

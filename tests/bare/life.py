@@ -1,16 +1,20 @@
 """A newcomer's first hour on a bare machine, in one script: the standard library only, run by its own python3.
 
-    life.py COMMAND…    COMMAND starts CodeHub, such as `make up`
+    life.py COMMAND…                  COMMAND starts CodeHub, such as `make up`
+    life.py --interrupt N COMMAND…    Ctrl-C at N random moments of a first start, each time followed by a whole one
 
 Create a workspace → its IDE's page answers → write a file in it → stop → archive → start → the same file → delete, then
 Ctrl-C, which must leave nothing running, and a second start. What was done is a JSON object on the last line.
 """
 
+import contextlib
 import http.client
 import http.cookies
 import json
 import os
+import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +23,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urljoin, urlsplit
 
 PORT = int(os.environ["CODEHUB_PORT"])
 FILE, TEXT = "notes/한글 file.txt", "written before the archive"
 FIRST_SECONDS, STEP_SECONDS, STOP_SECONDS = 420.0, 90.0, 60.0
-_PASSWORD = re.compile(r"Password\s+([a-z0-9]{4}(?:-[a-z0-9]{4})+)")
+_PASSWORD = re.compile(r"Password\s+in (.+)")  # its file: this is no terminal
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -57,7 +61,7 @@ class CodeHub:
     @property
     def password(self) -> str | None:
         found = _PASSWORD.search("\n".join(self.lines))
-        return found[1] if found else None
+        return Path(found[1]).read_text().strip() if found else None
 
     def wait(self) -> float:
         """Until it announces itself; the seconds that took."""
@@ -69,9 +73,14 @@ class CodeHub:
             raise Failed(f"it ended with {self.process.returncode}: {' | '.join(self.lines[-5:])}")
         return any("Ctrl-C" in line for line in self.lines)
 
+    @property
+    def is_sandboxed(self) -> bool:
+        return not any("without a sandbox" in line for line in self.lines)
+
     def stop(self) -> None:
         """Ctrl-C at its terminal: to everything in the foreground."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
         try:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -80,18 +89,22 @@ class CodeHub:
 
 
 class Browser:
-    """Somebody who keeps cookies and stays on one origin."""
+    """Somebody who keeps cookies, each for the host that set it, and goes where a page leads."""
 
     def __init__(self) -> None:
-        self._cookies: dict[str, str] = {}
+        self.host = f"localhost:{PORT}"  # of the page that was shown last
+        self._cookies: dict[str, dict[str, str]] = {}
 
-    def ask(
-        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
-        cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
-        sent = {"Origin": f"http://127.0.0.1:{PORT}", "Cookie": cookie, "Accept": "text/html,*/*", **(headers or {})}
+    def ask(self, method: str, url: str, body: object = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        """`url` is one, or a path on the dashboard's host."""
+        parts = urlsplit(url)
+        host = parts.netloc or f"localhost:{PORT}"
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        kept = self._cookies.setdefault(host, {})
+        sent = {"Host": host, "Origin": f"http://{host}", "Accept": "text/html,*/*", **(headers or {})}
+        sent |= {"Cookie": "; ".join(f"{name}={value}" for name, value in kept.items())}
         sent |= {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} if method == "GET" else {}
+        connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
         try:
             connection.request(
                 method, path, None if body is None else json.dumps(body), {**sent, "Content-Type": "application/json"}
@@ -99,18 +112,19 @@ class Browser:
             response = connection.getresponse()
             content = response.read()
             for line in response.headers.get_all("Set-Cookie") or []:
-                self._cookies |= {name: one.value for name, one in http.cookies.SimpleCookie(line).items()}
+                kept |= {name: one.value for name, one in http.cookies.SimpleCookie(line).items()}
             if response.status in (301, 302, 303, 307, 308) and method == "GET":
-                return self.ask("GET", response.headers["Location"])
+                return self.ask("GET", urljoin(f"http://{host}{path}", response.headers["Location"]))
         finally:
             connection.close()
+        self.host = host
         try:
             return response.status, json.loads(content) if content else None
         except ValueError:
             return response.status, content.decode(errors="replace")
 
-    def cookie(self, name: str) -> str:
-        return self._cookies.get(name, "")
+    def cookie(self, host: str, name: str) -> str:
+        return self._cookies.get(host, {}).get(name, "")
 
     def api(self, method: str, path: str, body: object = None, expected: int = 200) -> Any:
         status, answer = self.ask(method, f"/api/v1{path}", body)
@@ -147,6 +161,7 @@ class Life:
         self._browser = browser
         made = browser.api("POST", "/workspaces", {"name": name}, expected=201)
         self.id = made["id"]
+        self._host = ""  # where its pages are
 
     def reach(self, phase: str) -> None:
         def is_there() -> bool:
@@ -165,10 +180,13 @@ class Life:
         status, content = self._browser.ask("GET", f"/w/{self.id}/lab")
         if status != 200 or "jupyter" not in str(content).lower():
             raise Failed(f"the IDE's page: {status} {str(content)[:300]}")
+        self._host = self._browser.host
 
     def contents(self, method: str, path: str, body: object = None) -> Any:
-        headers = {"X-XSRFToken": self._browser.cookie("_xsrf")}
-        status, answer = self._browser.ask(method, f"/w/{self.id}/api/contents/{path}", body, headers)
+        headers = {"X-XSRFToken": self._browser.cookie(self._host, "_xsrf")}
+        base = "" if self._host.startswith(f"{self.id}.") else f"/w/{self.id}"
+        url = f"http://{self._host}{base}/api/contents/{path}"
+        status, answer = self._browser.ask(method, url, body, headers)
         if status not in (200, 201):
             raise Failed(f"{method} {path}: {status} {str(answer)[:300]}")
         return answer
@@ -215,13 +233,58 @@ def live(command: list[str]) -> dict[str, object]:
     again = CodeHub(command)
     done["second"] = again.wait()
     again.stop()
-    done["sandbox"] = not any("without a sandbox" in line for line in codehub.lines)
+    done["sandbox"] = codehub.is_sandboxed
     return done
 
 
-def main() -> int:
+def forget() -> None:
+    """What a first start has made: the next one is a first one again. Downloads and packages of the system stay."""
+    data = os.environ.get("CODEHUB_DATA_DIR") or ("/var/lib/codehub" if os.geteuid() == 0 else "~/.codehub")
+    shutil.rmtree(Path(data).expanduser(), ignore_errors=True)
+    subprocess.run(("git", "clean", "-fdxq"), check=True)
+
+
+def first_start(command: list[str]) -> CodeHub:
+    """A whole one, as the first on this machine; it runs."""
+    forget()
+    codehub = CodeHub(command)
+    codehub.wait()
+    return codehub
+
+
+def interrupt(command: list[str], times: int) -> dict[str, object]:
+    """After each Ctrl-C nothing may be left running, and the next start must succeed, self-check included."""
+    first_start(command).stop()  # downloads
+    whole = first_start(command)
+    longest = whole.seconds
+    whole.stop()
+    moments = [interrupted_at(random.uniform(n, n + 1) / times * longest, command) for n in range(times)]
+    return {"url": longest, "sandbox": whole.is_sandboxed, "moments": moments}
+
+
+def interrupted_at(moment: float, command: list[str]) -> str:
+    forget()
+    broken = CodeHub(command)
+    time.sleep(moment)  # wherever that is
+    said = [line for line in broken.lines if not line.startswith("{")]  # beside its log
+    what = f"Ctrl-C after {moment:.1f} s ({said[-1] if said else 'nothing said yet'})"
     try:
-        done = live(sys.argv[1:])
+        broken.stop()
+        until(lambda: not any("Traceback" in line for line in broken.lines), "no stack trace is shown", 0)
+        again = CodeHub(command)
+        seconds = again.wait()
+        again.stop()
+    except Failed as error:
+        raise Failed(f"{what}: {error}") from None
+    return f"{what}: exit {broken.process.returncode}; URL of the next start after {seconds} s"
+
+
+def main() -> int:
+    # What a shell starts in the background ignores Ctrl-C, and so would all that it starts: at a terminal nothing does.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    arguments = sys.argv[1:]
+    try:
+        done = interrupt(arguments[2:], int(arguments[1])) if arguments[0] == "--interrupt" else live(arguments)
     except Failed as error:
         done = {"failed": str(error)}
     sys.stdout.write(f"{json.dumps(done)}\n")

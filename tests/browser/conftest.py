@@ -50,8 +50,17 @@ async def page(browser_context: BrowserContext) -> Page:
     return await browser_context.new_page()
 
 
+_SOON = {"ACTIVITY_FLUSH_INTERVAL": "1", "COORDINATOR_TTL_INTERVAL": "1"}  # activity shows within seconds
+
+
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
-    """Activity shows within seconds."""
-    with running_site(ACTIVITY_FLUSH_INTERVAL="1", COORDINATOR_TTL_INTERVAL="1") as site:
+    with running_site(**_SOON) as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def path_site() -> Iterator[Site]:
+    """Where no workspace has an origin of its own."""
+    with running_site(**_SOON, CODEHUB_WORKSPACE_HOST="none") as site:
         yield site

@@ -11,6 +11,7 @@ from uuid import UUID
 from playwright.async_api import BrowserContext
 
 from codehub.client import Client
+from codehub.drivers.process.layout import HOMES_SIGN
 from tests.cli.codehub import Codehub, running
 from tests.embedded.prepared import prepared
 from tests.embedded.support import processes_at
@@ -72,6 +73,6 @@ def running_site(**settings: str) -> Iterator[Site]:
             for workspace in admin.workspaces():
                 admin.delete_workspace(workspace.id, purge=True, confirm=True)
             homes = data / "workspaces/homes"
-            eventually(lambda: not list(homes.iterdir()), "the workspaces are gone", 60)
+            eventually(lambda: [path.name for path in homes.iterdir()] == [HOMES_SIGN], "the workspaces are gone", 60)
     eventually(lambda: not processes_at(folder), "no process is left over")
     shutil.rmtree(folder)

@@ -12,8 +12,6 @@ from tests.cli.codehub import Codehub, running
 from tests.embedded.support import processes_at
 from tests.support import eventually, short_folder
 
-_PASSWORD = re.compile(r"Password +(\S+)")
-
 
 @pytest.fixture(scope="module")
 def codehub() -> Iterator[Codehub]:
@@ -30,9 +28,7 @@ async def test_from_the_first_start_to_a_purge(codehub: Codehub, browser_context
     page = dashboard.page
     await expect(page.get_by_text("First start?")).to_be_visible()
     await dashboard.picture("login")
-    password = _PASSWORD.search(codehub.printed)
-    assert password, codehub.printed
-    await dashboard.log_in("admin", password[1])
+    await dashboard.log_in("admin", codehub.password)
 
     await expect(page.get_by_role("heading", name="Make your first workspace")).to_be_visible()
     await dashboard.picture("first")

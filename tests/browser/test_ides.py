@@ -87,9 +87,10 @@ def host(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=list(IDES))
 async def visit(
-    request: pytest.FixtureRequest, host: str, site: Site, browser_context: BrowserContext, page: Page
+    request: pytest.FixtureRequest, host: str, browser_context: BrowserContext, page: Page
 ) -> AsyncIterator[Visit]:
     name = str(request.param)
+    site: Site = request.getfixturevalue("path_site" if host == PATH_MODE else "site")
     installed(name)
     await site.log_in(browser_context, host)
     workspace = await site.workspace(name)

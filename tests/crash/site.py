@@ -17,7 +17,7 @@ import zstandard
 
 from codehub.drivers.archives import ArchiveStore
 from codehub.drivers.docker import spec as bodies
-from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.layout import HOMES_SIGN, Layout
 from codehub.model.observation import ArchiveSeen
 from codehub.model.workspace import ArchiveKey, InstanceBackend, StorageBackend, WorkspaceId
 from tests.contract.s3 import ACCESS_KEY, SECRET_KEY, S3Server
@@ -73,7 +73,7 @@ class Processes:
     def left_over(self) -> list[str]:
         layout = Layout(self.data_dir / "workspaces")
         folders = (layout.homes, layout.instances, layout.jobs, layout.sockets)
-        found = [str(path) for folder in folders for path in folder.iterdir()]
+        found = [str(path) for folder in folders for path in folder.iterdir() if path.name != HOMES_SIGN]
         return found + [f"process: {each}" for each in self.processes()]
 
     def processes(self) -> list[str]:

@@ -46,6 +46,7 @@ def exposed() -> set[str]:
         is_catching_up=False,
         outages=["x"],
         unknown=0,
+        lost_commits=0,
         listener=ListenerStatus(),
         gc=report,
         census=Census({}, {}),

@@ -67,7 +67,8 @@ async def test_it_is_the_object_of_the_api(server: Server, owner: Connection) ->
     assert (shown["name"], shown["memo"]) == ("one\nline", "data: x\n\nevent: y")
     assert shown["owner"] == {"id": str(ada.id), "username": "ada"}
     assert shown["url"] == f"/w/{identity}/"
-    assert not {"endpoint", "archive_key", "op_id", "home_ctx"} & set(shown)
+    assert {"archive_key", "op_id", "observed_at", "error_reason", "instance_backend", "owner_user_id"} <= set(shown)
+    assert not {"endpoint", "home_ctx"} & set(shown)
 
 
 async def test_the_answer_is_not_kept_or_held_back_by_anybody(server: Server) -> None:
@@ -222,7 +223,7 @@ async def test_what_shows_nothing_new_is_not_told(server: Server, owner: Connect
     identity, other = await add(owner, ada.id, "one"), await add(owner, ada.id, "other")
     async with server.dashboard(ada) as dashboard:
         await heard(server)
-        await change(owner, identity, observed_at="2026-01-02T00:00:00Z")
+        await change(owner, identity, asked_by="somebody")
         await redis.publish(f"{server.context.settings.redis_channels.sse_prefix}all", '{"gap": true}')
         await change(owner, other, name="said after it")
         await dashboard.until(lambda it: it.names(other)[-1] == "said after it", "the next one")

@@ -38,7 +38,7 @@ def test_the_other_one_leads_at_once(here: Installation, how: signal.Signals) ->
     leader.signal(how)
     eventually(lambda: here.leads(standby), "the other one leads")
     assert time.monotonic() - at < AT_ONCE_SECONDS
-    assert here.leadership()[0] == epoch + 1
+    assert here.leadership()[0] > epoch
     assert leader.ended() == (-signal.SIGKILL if how is signal.SIGKILL else 0), leader.said
     standby.stop()
 
