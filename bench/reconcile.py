@@ -39,7 +39,9 @@ from codehub.model.conditions import Condition, Conditions
 from codehub.model.failure import Rules
 from codehub.model.names import archive_key, volume_name
 from codehub.model.observation import Life
+from codehub.model.suspicion import Place
 from codehub.model.workspace import (
+    ArchiveKey,
     HomeContext,
     Incarnation,
     InstanceBackend,
@@ -83,11 +85,14 @@ class RowByRow:
             written |= await self._records.commit(epoch, [change], [entry] if entry else [])
         return written
 
-    async def accepted_losses(self) -> Mapping[InstanceBackend, Word]:
+    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+        return await self._records.archived(after, limit)
+
+    async def accepted_losses(self) -> Mapping[Place, Word]:
         return await self._records.accepted_losses()
 
-    async def note_losses(self, epoch: int, backend: InstanceBackend, word: Word) -> None:
-        await self._records.note_losses(epoch, backend, word)
+    async def note_losses(self, epoch: int, place: Place, word: Word) -> None:
+        await self._records.note_losses(epoch, place, word)
 
     async def finish_deletions(self, ids: Collection[WorkspaceId]) -> int:
         return await self._records.finish_deletions(ids)

@@ -1,6 +1,8 @@
 #!/bin/sh
 # Starts the IDE on port 8080. A home without settings gets those of the image; what a user changed stays.
 set -eu
+# After a `chmod 000 ~` nothing could start here, and nobody inside could mend it.
+chmod u+rwx "$HOME"
 user=$HOME/.local/share/code-server/User
 if [ ! -e "$user/settings.json" ]; then
   mkdir -p "$user"

@@ -19,6 +19,12 @@ class Dependency(StrEnum):
     PROCESS = InstanceBackend.PROCESS.value
 
 
+class Degraded(str):
+    """A warning of something that works and cannot do all of its work now: /readyz says `degraded`, and why."""
+
+    __slots__ = ()
+
+
 # Returns when it works, with a warning or None; raises what is wrong.
 Check = Callable[[], Awaitable[str | None]]
 Checks = Mapping[Dependency, Check]
