@@ -40,9 +40,10 @@ def _name(folder: Path) -> str:
 
 
 def living_of(launched: Launched) -> set[int]:
-    """Every living process that carries the mark, shares a pid namespace with one that does, or descends from one."""
+    """Every living process on record or with the mark, in the pid namespace of one that has it, or descending from one."""
     parents = dict(_parents())
-    ours = {pid for pid in parents if _has_mark(pid, launched.mark)}
+    # One that is just ending has lost its environment, and the mark with it, a moment before it has ended.
+    ours = {pid for pid in parents if pid in launched.pids or _has_mark(pid, launched.mark)}
     own = _namespace("self")
     namespaces = {_namespace(pid) for pid in ours} - {own, None}
     ours |= {pid for pid in parents if _namespace(pid) in namespaces}
