@@ -7,7 +7,6 @@ CODEHUB_HEALTH_PORT it says how it is: /healthz, /readyz, /metrics.
 import contextlib
 import socket
 
-from codehub.cli import self_check
 from codehub.cli.running import run as run_until_stopped
 from codehub.cli.running import say
 from codehub.config import Settings
@@ -33,7 +32,9 @@ def run(settings: Settings) -> None:
         metrics = Metrics()
         with health_listener(settings) as listener:
             async with open_drivers(settings, data_dir) as drivers:
-                await self_check.ensure(drivers, say)
+                if drivers.self_check is not None:
+                    await drivers.self_check.ensure()
+                    say(drivers.self_check.sentence())
                 infrastructure = Infrastructure(drivers.archives, drivers.backends, drivers.resources)
                 opened = open_coordinator(settings, infrastructure, database_url, redis_url, metrics.registry)
                 async with opened as coordinator:

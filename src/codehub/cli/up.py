@@ -19,7 +19,7 @@ import structlog
 from pydantic import SecretStr
 
 from codehub import logs
-from codehub.cli import browser, first_admin, first_start, relocating, self_check
+from codehub.cli import browser, first_admin, first_start, relocating
 from codehub.cli.checks.machine import data_dir_of, running_url
 from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.isolation import warnings
@@ -211,7 +211,8 @@ async def _dependencies(
 async def _self_check(drivers: Drivers, startup: Startup) -> None:
     """A workspace must be able to live here. Weaknesses are warnings: /readyz and `codehub doctor` have the details."""
     with startup.step("Self-check"):
-        await self_check.ensure(drivers, startup.warn)
+        if drivers.self_check is not None:
+            await drivers.self_check.ensure()
         states = await look_at(drivers.checks)
     isolation = drivers.isolation()
     for name, lines in isolation.items():

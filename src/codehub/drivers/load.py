@@ -33,7 +33,7 @@ from codehub.errors import SettingsError
 from codehub.model.workspace import InstanceBackend, WorkspaceId
 
 FIRST_ATTEMPT_SECONDS = 5.0
-PREPARED_AGAIN_SECONDS = 240.0  # a firewall that somebody flushed is put back
+PREPARED_AGAIN_SECONDS = 240.0  # a firewall that somebody flushed is put back, a self-check that failed repeated
 
 _NOBODY = WorkspaceId(UUID(int=0))
 
@@ -231,7 +231,13 @@ async def _open_process(settings: Settings, data_dir: Path, store: ArchiveStore,
         return [name for name, ide in allowed.ides.items() if is_installed(ide, ides)]
 
     check = process_self_check(settings, data_dir, store)
-    return _Opened(driver.backend, lambda: [*driver.isolation(), check.sentence()], installed, self_check=check)
+    return _Opened(
+        driver.backend,
+        lambda: [*driver.isolation(), check.sentence()],
+        installed,
+        prepare=check.repeat,
+        self_check=check,
+    )
 
 
 def process_self_check(settings: Settings, data_dir: Path, store: ArchiveStore) -> SelfCheck:

@@ -33,7 +33,7 @@ _NAMESPACE = UUID("0f4d1c52-6f3b-4f7e-9a57-2a1b8c5d9e30")
 _SHELL = "/bin/sh"
 # Whatever an IDE is run with knows this option; then the home is written, as its owner would.
 _SCRIPT = f'"$1" --version >/dev/null && printf %s "$2" >{_FILE}'
-_HINT = "Mend that and start again; `codehub doctor` makes the same check."
+_HINT = "Mend that and start CodeHub again if it does not run; `codehub doctor` makes the same check."
 
 
 async def self_check(options: Options, allowed: AllowList, ides: Path, store: ArchiveStore) -> None:

@@ -1,6 +1,6 @@
 """Remembers that the self-check passed, so that a start with the same versions and settings need not repeat it.
 
-What it was about is one digest: CodeHub's own code, the libraries of the storage job, Python, the sandbox, the kernel,
+While it has not passed it is repeated. What it was about is one digest: CodeHub's own code, the libraries of the storage job, Python, the sandbox, the kernel,
 the user and what it may do, the settings, the store with its credentials, the IDEs and the places of all of them.
 Whatever changes there has the check made again.
 """
@@ -11,8 +11,9 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,8 +23,10 @@ from codehub.drivers.process.job_code import library_files
 from codehub.drivers.process.layout import file_lock, read_json, write_json
 from codehub.drivers.process.machine import Options
 from codehub.drivers.process.programs import READY
-from codehub.errors import StartError, Unreachable
+from codehub.errors import CodeHubError, StartError, Unreachable
 
+_LOCK_SECONDS = 20.0
+_POLL_SECONDS = 0.05
 _PARTS = ("drivers/process", "storage_job")  # of our package: what runs or launches programs of workspaces
 
 
@@ -34,50 +37,81 @@ class SelfCheck:
         self._check = check
         self._digest = digest
         self._path = path
-        self._problem: str | None = None
-        self._outage: str | None = None
+        self._trouble: CodeHubError | None = None  # what the last attempt of this process met
+        self._is_proven = False  # by this process, or before it for the same digest
 
     @property
     def is_due(self) -> bool:
         return self._passed().get("digest") != self._digest()
 
     async def ensure(self) -> None:
-        """Make it if it is due.
+        """Make it if it is due. Raises StartError with what does not work.
 
-        Raises StartError with what does not work, Unreachable while the store is out or the disk is short of room.
-
-        Where it has passed before, people have workspaces: then what fails is a warning, in `sentence`.
+        What is out or short of room is waited for like any outage, and where it has passed before, people have
+        workspaces: then what fails is a warning, in `sentence`, and `repeat` tries again.
         """
-        if not self.is_due:
-            return
         try:
-            await self.make()
+            await self._make_if_due()
         except Unreachable as error:
-            self._outage = error.message
-            raise
-        except StartError as error:
+            self._trouble = error
+        except CodeHubError as error:
             if "at" not in self._passed():
                 raise
-            self._problem = error.message
+            self._trouble = error
+
+    async def repeat(self) -> None:
+        """Make it again if `ensure` met trouble, and nothing else has passed it since. `sentence` tells what came of it."""
+        if self._trouble is None:
+            return
+        try:
+            await self._make_if_due()
+        except CodeHubError as error:
+            self._trouble = error
 
     async def make(self) -> None:
-        """Whether or not it is due."""
-        digest = self._digest()
-        with ExitStack() as stack:  # two processes on one data directory share the check's folder
-            await asyncio.to_thread(stack.enter_context, file_lock(self._path.with_suffix(".lock")))
-            await self._check()
-        try:
-            write_json(self._path, {"digest": digest, "at": datetime.now(UTC).isoformat(timespec="seconds")})
-        except OSError as error:
-            raise StartError(f"{self._path} cannot be written: {error.strerror}.") from error
+        """Whether or not it is due. Raises StartError, or Unreachable while something is out."""
+        async with self._alone():
+            await self._make()
 
     def sentence(self) -> str:
-        if self._problem is not None:
-            return f"WARNING: {self._problem}"
         at = self._passed().get("at")
-        if at is None:
-            return f"The self-check has not passed yet: {self._outage or 'it has not been made.'}"
-        return f"The self-check passed ({at}): a program ran as a workspace does; a home was archived and restored."
+        if self._trouble is None and (self._is_proven or not self.is_due):
+            return f"The self-check passed ({at}): a program ran as a workspace does; a home was archived and restored."
+        before = f" with these versions and settings (with others it did: {at})" if at is not None else " yet"
+        return f"WARNING: The self-check has not passed{before}: {self._trouble or 'it has not been made.'}"
+
+    async def _make_if_due(self) -> None:
+        if self.is_due:
+            async with self._alone():
+                if self.is_due:  # whom we waited for may have made it
+                    await self._make()
+        self._trouble, self._is_proven = None, True
+
+    async def _make(self) -> None:
+        digest = self._digest()
+        try:
+            await self._check()
+            write_json(self._path, {"digest": digest, "at": datetime.now(UTC).isoformat(timespec="seconds")})
+        except OSError as error:
+            raise StartError(f"{error.filename or self._path} cannot be used: {error.strerror}.") from error
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Two processes on one data directory share the check's folder. Whoever is stopped while it waits holds nothing."""
+        until = time.monotonic() + _LOCK_SECONDS
+        with ExitStack() as stack:
+            while not self._locked(stack, is_last=time.monotonic() > until):
+                await asyncio.sleep(_POLL_SECONDS)
+            yield
+
+    def _locked(self, stack: ExitStack, *, is_last: bool) -> bool:
+        try:
+            stack.enter_context(file_lock(self._path.with_suffix(".lock"), seconds=0))
+        except Unreachable:
+            if is_last:
+                raise
+            return False
+        return True
 
     def _passed(self) -> dict[str, str]:
         try:
