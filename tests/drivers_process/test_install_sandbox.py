@@ -12,7 +12,8 @@ from codehub.cli import first_start
 from codehub.config import Settings
 from codehub.drivers.process import install_sandbox as installing
 from codehub.drivers.process.install_sandbox import install_sandbox
-from tests.support import until
+from tests.lab.skips import reason
+from tests.support import AS_USER, until
 
 APT = """#!/bin/sh
 echo "$@" >>{log}
@@ -128,7 +129,7 @@ def test_without_a_manager_nothing_is_said(programs: Path) -> None:
     assert not said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root needs no sudo")
+@pytest.mark.skipif(os.geteuid() == 0, reason=reason("an ordinary user, who needs sudo", AS_USER))
 def test_a_sudo_that_asks_for_a_password_is_not_used(programs: Path) -> None:
     program(programs, "sudo", "#!/bin/sh\nexit 1\n")
     program(programs, "apt-get", f"#!/bin/sh\ntouch {programs}/touched\n")

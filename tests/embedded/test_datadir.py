@@ -26,6 +26,15 @@ def test_a_new_folder_lets_others_pass_only_where_servers_must(place: Path) -> N
         assert mode_of(place / "a" / "b" / "logs") == 0o700
 
 
+def test_a_strict_umask_closes_nothing_on_the_way_to_it(place: Path) -> None:
+    old = os.umask(0o077)
+    try:
+        with DataDir.open(place / "new" / "a" / "data"):
+            assert [mode_of(place / name) for name in ("new", "new/a")] == [0o755, 0o755]
+    finally:
+        os.umask(old)
+
+
 def test_the_mode_of_an_existing_folder_is_left_alone(place: Path) -> None:
     with DataDir.open(place):
         assert mode_of(place) == 0o755

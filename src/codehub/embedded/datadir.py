@@ -148,8 +148,11 @@ class DataDir:
 
 
 def _make(folder: Path, mode: int) -> None:
+    """What is above it and not there is made, too, passable: the servers' account goes through."""
+    if not folder.parent.exists():
+        _make(folder.parent, 0o755)
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir()
     except FileExistsError:
         if not folder.is_dir():
             raise NotADirectoryError(0, "a file of that name is in the way") from None
