@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.bare import __main__ as bare
-from tests.support import eventually
+from tests.support import eventually, missing, needs_root
 
 BASES = Path(os.environ.get("CODEHUB_LAB_DIR", "/var/cache/codehub-lab")) / "bare"
 SLEEP = "sleep 98765.4"
@@ -19,8 +19,9 @@ SLEEP = "sleep 98765.4"
 def lab(tmp_path: Path) -> Path:
     """A cache of its own, with a base that is there already."""
     found = next((path.parent for path in BASES.glob("bookworm-*/.ready")), None)
-    if os.geteuid() != 0 or found is None:
-        pytest.skip("no base of a bare machine here (make test-bare makes one)")
+    needs_root("who can make machines")
+    if found is None:
+        missing("a base of a bare machine", "make test-bare QUICK=1")
     (tmp_path / "bare").mkdir()
     for base in BASES.glob("bookworm-*/.ready"):
         (tmp_path / "bare" / base.parent.name).symlink_to(base.parent)

@@ -38,12 +38,15 @@ def steps(arguments: Sequence[str]) -> Iterator[Step]:
     yield Step("packages", [*python, "tests.lab.prepare"])
     yield Step("make docker-lab", [DOCKER, "up"], as_root=True)
     yield Step("make ide-lab", ["make", "--silent", "ide-lab"])
+    yield Step("a bare machine", ["tests/bare/machine.sh", "run", "tests/bare", "true"], as_root=True)
     yield Step("tests", [*python, "tests.lab.again", *arguments])
     yield Step("make test-simulation", [*python, "tests.simulation"], environment={"SEEDS": "200"})
     yield Step("make test-crash", [*python, "tests.crash"], environment={"POINTS": os.environ.get("POINTS", "::10")})
     yield Step("make test-compose", ["make", "--silent", "test-compose"], as_root=True)
     yield Step("make test-k8s", ["make", "--silent", "test-k8s"], as_root=True)
-    yield Step("make test-bare", ["make", "--silent", "test-bare"], as_root=True)
+    bare = ["make", "--silent", "test-bare"]
+    yield Step("make test-bare", bare, as_root=True)
+    yield Step("… INTERRUPT=10", [*bare, "INTERRUPT=10", "QUICK=1", "ONLY=trixie"], as_root=True)
 
 
 class Ended(BaseException):

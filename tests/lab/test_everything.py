@@ -55,6 +55,9 @@ def test_what_only_root_can_is_left_out_for_others(monkeypatch: pytest.MonkeyPat
 
 
 def test_every_target_is_a_step() -> None:
-    names = [step.name for step in everything.steps(["-n", "4"])]
+    steps = {step.name: step for step in everything.steps(["-n", "4"])}
+    names = list(steps)
     assert {"tests", "make docker-lab", "make test-compose", "make test-k8s", "make test-simulation"} <= set(names)
+    assert "INTERRUPT=10" in steps["… INTERRUPT=10"].command
+    assert names.index("a bare machine") < names.index("tests"), "some of them start on one"
     assert ("make test-bare" in names) == (everything.ROOT / "tests/bare").exists()

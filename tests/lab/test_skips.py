@@ -1,6 +1,7 @@
 """One table tells what was not tested, why, and which command gets it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,12 @@ def test_a_long_reason_is_shown_as_a_whole() -> None:
 
 def test_nothing_skipped_no_table() -> None:
     assert table([], {}) == []
+
+
+def test_no_test_is_skipped_in_another_way() -> None:
+    """One would pass where everything is required, and the table would not say how to get what it lacks."""
+    raw = re.compile(r"^\s+pytest\.skip\(|^@pytest\.mark\.skipif\((?!.*reason=reason\()", re.MULTILINE)
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if raw.search(path.read_text())}
+    assert found == {"tests/support.py", "tests/lab/test_again.py"}, (
+        "the one way, and what pytest itself says of a skip"
+    )
