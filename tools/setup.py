@@ -42,16 +42,21 @@ INCLUDED_IN = {"run": ("run", "dev"), "build": ("build", "dev"), "dev": ("dev",)
 PURPOSE = {"run": "what CodeHub runs on", "build": "what builds CodeHub", "dev": "what tests and checks need"}
 _NO_NETWORK = re.compile(
     r"name resolution|Name or service not known|dns error|failed to lookup|Connection refused|Network is unreachable"
-    r"|No route to host|timed out|NewConnectionError|ProxyError|tunnel error|error sending request|Failed to fetch"
+    r"|No route to host|timed out|NewConnectionError|ProxyError|tunnel error|error sending request"
 )
+# Of uv, and of pip, which says no more of an index than that it has nothing.
+_REFUSAL = re.compile(
+    r"HTTP status \w+ error \((\d{3} [^)]+)\)|\b(40[13] (?:Unauthorized|Forbidden))\b|HTTP error (\d{3})"
+)
+_ABSENCE = re.compile(r"was not found in the package registry|No matching distribution found")
 
 
 class Failed(Exception):
     """Setup cannot go on; the message is for people."""
 
 
-class NoNetwork(Failed):
-    """Nothing was downloaded, and so nothing changed."""
+class NotDownloaded(Failed):
+    """And so nothing changed."""
 
 
 def main(group: str) -> int:
@@ -128,7 +133,7 @@ def install(group: str, lock: int) -> None:
             _uv(lock, "pip", "sync", "--compile-bytecode", "--require-hashes", locks)
         else:
             _uv(lock, "pip", "install", "--require-hashes", "--no-deps", "-r", locks)
-    except NoNetwork:
+    except NotDownloaded:
         if before:
             # uv downloads everything before it changes anything.
             _write_record(before)
@@ -261,12 +266,22 @@ def _run(lock: int, command: list[str]) -> None:
         return
     if done.returncode < 0:  # uv heard Ctrl-C before we did
         raise KeyboardInterrupt
-    if _NO_NETWORK.search(done.stdout):
-        raise NoNetwork(
-            "Packages cannot be downloaded: the package index does not answer. Check the network (or HTTPS_PROXY and"
-            " PIP_INDEX_URL), then run make again."
-        )
+    if why := why_not_downloaded(done.stdout):
+        raise NotDownloaded(f"Packages cannot be downloaded: {why}, then run make again.")
     raise Failed(f"{done.stdout.rstrip()}\nSetup failed: {' '.join(map(str, command[:4]))} … said the above.")
+
+
+def why_not_downloaded(said: str) -> str | None:
+    """By an installer that failed: two clauses, what is wrong and what to check; None where it is something else."""
+    if _NO_NETWORK.search(said):
+        return "the package index does not answer. Check the network (or HTTPS_PROXY and PIP_INDEX_URL)"
+    if refusal := _REFUSAL.search(said):
+        told = f"refuses them ({next(filter(None, refusal.groups()))})"
+    elif _ABSENCE.search(said):
+        told = "does not have them"
+    else:
+        return None
+    return f"the package index answers, but {told}. Check PIP_INDEX_URL and its password"
 
 
 def _environment() -> dict[str, str]:

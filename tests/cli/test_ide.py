@@ -196,6 +196,12 @@ def test_an_installer_that_left_something_behind_that_holds_its_output(place: Pa
         ("npm error code ENOSPC", "not enough room"),
         ("cause: No space left on device (os error 28)", "not enough room"),
         ("cause: client error (Connect)", "cannot be downloaded"),
+        (
+            "cause: HTTP status client error (403 Forbidden) for url (https://x/)",
+            "index answers, but .*: HTTP status .*403",
+        ),
+        ("npm error code E404", "index answers, but"),
+        ("error: Failed to fetch: https://x/", "uv failed"),
         ("error: the hash is another one", "uv failed: .*the hash is another one"),
     ],
 )

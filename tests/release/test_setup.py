@@ -8,8 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -162,7 +166,7 @@ def test_a_group_whose_lock_stayed_stays(checkout: Checkout) -> None:
     assert [checkout.is_ready(group) for group in ("run", "build", "dev")] == [True, True, False]
 
 
-@pytest.mark.parametrize(("said", "stays"), [("dns error", True), ("No space left on device", False)])
+@pytest.mark.parametrize(("said", "stays"), [("dns error", True), ("HTTP error 403", True), ("No space left", False)])
 def test_only_a_failed_download_leaves_it_as_it_was(checkout: Checkout, said: str, stays: bool) -> None:
     checkout.record(run=checkout.digest_of("run"))
     checkout.pretend_uv()
@@ -226,6 +230,79 @@ def test_without_a_network_one_line_says_so(checkout: Checkout) -> None:
     assert first == "Installing what CodeHub runs on into .venv …"
     assert second.startswith("Packages cannot be downloaded: the package index does not answer. Check the network")
     assert not checkout.is_ready("run")
+
+
+NO_ANSWER = "the package index does not answer. Check the network (or HTTPS_PROXY and PIP_INDEX_URL)"
+ABSENT = "the package index answers, but does not have them. Check PIP_INDEX_URL and its password"
+REFUSED = ABSENT.replace("does not have them", "refuses them ({})")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["error: Failed to fetch: `https://x/`", "  cause: client error (Connect)", "  cause: dns error"], NO_ANSWER),
+        (["error: Failed to fetch: `https://x/`", "  cause: operation timed out"], NO_ANSWER),
+        (
+            [
+                "error: Failed to fetch: https://x/",
+                "  cause: HTTP status client error (407 Proxy Authentication) for url",
+            ],
+            REFUSED.format("407 Proxy Authentication"),
+        ),
+        (
+            [
+                "cause: Because uv was not found in the package registry",
+                "hint: An index returned a 403 Forbidden error.",
+            ],
+            REFUSED.format("403 Forbidden"),
+        ),
+        (
+            ["hint: … due to a lack of valid authentication credentials (401 Unauthorized)"],
+            REFUSED.format("401 Unauthorized"),
+        ),
+        (["ERROR: HTTP error 404 while getting https://x/uv.whl"], REFUSED.format("404")),
+        (["  cause: Because uv was not found in the package registry and you require uv==1"], ABSENT),
+        (["NewConnectionError(…)", "ERROR: No matching distribution found for uv==1"], NO_ANSWER),
+        (["ERROR: No matching distribution found for uv==1"], ABSENT),
+        (["error: Hash mismatch for uv==1"], None),
+    ],
+)
+def test_an_index_that_answers_is_told_from_one_that_does_not(lines: list[str], told: str | None) -> None:
+    assert setup.why_not_downloaded("\n".join(lines)) == told
+
+
+def test_a_real_index_that_refuses_is_told_in_one_line(checkout: Checkout) -> None:
+    """By the uv that is locked."""
+    subprocess.run([checkout.python, "-m", "venv", "--without-pip", str(checkout.root / ".venv")], check=True)
+    checkout.record()
+    (checkout.root / ".venv/bin/uv").symlink_to(ROOT / ".venv/bin/uv")
+    with index_that_answers(403) as url:
+        code, said = checkout.run(UV_DEFAULT_INDEX=url, UV_NO_CACHE="1", UV_FIND_LINKS="", UV_NO_CONFIG="1")
+    assert code == 1
+    assert said.splitlines()[1:] == [
+        f"Packages cannot be downloaded: {REFUSED.format('403 Forbidden')}, then run make again."
+    ]
+
+
+@contextmanager
+def index_that_answers(status: int) -> Iterator[str]:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/simple"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_an_unknown_group_is_refused(checkout: Checkout) -> None:

@@ -17,13 +17,17 @@ Progress = Callable[[str], None]
 
 _POLL_SECONDS = 0.1
 _KEPT_LINES = 40
+_PREFIX = re.compile("^(error|cause|hint): ")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")  # of a package registry
 _NO_ROOM = re.compile(r"ENOSPC|EDQUOT|No space left|Disk quota exceeded|os error 28\b", re.IGNORECASE)
 _NO_NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|dns error|failed to lookup"
-    r"|error sending request|client error \(Connect\)|Connection refused|network is unreachable|operation timed out"
-    r"|Failed to fetch",
+    r"|error sending request|client error \(Connect\)|Connection refused|network is unreachable|operation timed out",
     re.IGNORECASE,
+)
+# Of uv and of npm.
+_REFUSED = re.compile(
+    r"HTTP status \w+ error \(\d{3}|40[13] (Unauthorized|Forbidden)|was not found in the package registry|code E4\d\d"
 )
 
 
@@ -96,6 +100,12 @@ def explained(program: str, lines: Sequence[str], needs_bytes: int) -> StartErro
                 f"It cannot be downloaded: {_short(line)}.",
                 "Check this machine's network (behind a proxy: HTTPS_PROXY) and try again.",
             )
+    for line in reversed(lines):
+        if _REFUSED.search(line):
+            return StartError(
+                f"The package index answers, but does not give it: {_short(line)}.",
+                "Check the index that uv asks (UV_DEFAULT_INDEX) or npm's registry, and the password for it.",
+            )
     return StartError(f"{program} failed: {_short(' '.join(lines[-3:])) or 'it said nothing'}.")
 
 
@@ -104,4 +114,4 @@ def no_room(needs_bytes: int) -> StartError:
 
 
 def _short(text: str) -> str:
-    return _CREDENTIALS.sub("***@", text.removeprefix("error: ").rstrip("."))[:300]
+    return _CREDENTIALS.sub("***@", _PREFIX.sub("", text).rstrip("."))[:300]

@@ -1,8 +1,8 @@
 """Remembers that the self-check passed, so that a start with the same versions and settings need not repeat it.
 
-While it has not passed it is repeated. What it was about is one digest: CodeHub's own code, the libraries of the storage job, Python, the sandbox, the kernel,
+What it was about is one digest: CodeHub's own code, the libraries of the storage job, Python, the sandbox, the kernel,
 the user and what it may do, the settings, the store with its credentials, the IDEs and the places of all of them.
-Whatever changes there has the check made again.
+Whatever changes there has the check made again. While it has not passed it is repeated.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class SelfCheck:
             self._trouble = error
 
     async def repeat(self) -> None:
-        """Make it again if `ensure` met trouble, and nothing else has passed it since. `sentence` tells what came of it."""
+        """Make it again if `ensure` met trouble, unless another process has passed it since. `sentence` tells."""
         if self._trouble is None:
             return
         try:
@@ -97,10 +97,10 @@ class SelfCheck:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
-        """Two processes on one data directory share the check's folder. Whoever is stopped while it waits holds nothing."""
+        """Two processes on one data directory share the check's folder. Who is stopped while it waits holds nothing."""
         until = time.monotonic() + _LOCK_SECONDS
         with ExitStack() as stack:
-            while not self._locked(stack, is_last=time.monotonic() > until):
+            while not self._locked(stack, is_last=time.monotonic() > until):  # noqa: ASYNC110 - another process has it
                 await asyncio.sleep(_POLL_SECONDS)
             yield
 
