@@ -29,6 +29,7 @@ PORT = int(os.environ["CODEHUB_PORT"])
 FILE, TEXT = "notes/한글 file.txt", "written before the archive"
 FIRST_SECONDS, STEP_SECONDS, STOP_SECONDS = 420.0, 90.0, 60.0
 _PASSWORD = re.compile(r"Password\s+in (.+)")  # its file: this is no terminal
+_FAILED = re.compile(r"\*\*\* \[.*\] Error (?!130$)")  # 130 is Ctrl-C
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -210,13 +211,19 @@ class Life:
         until(is_gone, "the workspace is deleted")
 
 
+def log_in(password: str | None) -> Browser:
+    """The first administrator's, which whichever start made it has shown."""
+    if password is None:
+        raise Failed("no password was shown")
+    browser = Browser()
+    browser.api("POST", "/login", {"username": "admin", "password": password})
+    return browser
+
+
 def live(command: list[str]) -> dict[str, object]:
     codehub = CodeHub(command)
     done: dict[str, object] = {"url": codehub.wait()}
-    if codehub.password is None:
-        raise Failed("no password was shown")
-    browser = Browser()
-    browser.api("POST", "/login", {"username": "admin", "password": codehub.password})
+    browser = log_in(codehub.password)
     life = Life(browser, "first")
     life.reach("RUNNING")
     life.page()
@@ -253,13 +260,27 @@ def first_start(command: list[str]) -> CodeHub:
 
 
 def interrupt(command: list[str], times: int) -> dict[str, object]:
-    """After each Ctrl-C nothing may be left running, and the next start must succeed, self-check included."""
+    """After each Ctrl-C nothing may be left running, and the next start is logged in to."""
     first_start(command).stop()  # downloads
     whole = first_start(command)
     longest = whole.seconds
     whole.stop()
     moments = [interrupted_at(random.uniform(n, n + 1) / times * longest, command) for n in range(times)]
     return {"url": longest, "sandbox": whole.is_sandboxed, "moments": moments}
+
+
+def bad_end(code: int, lines: list[str]) -> str | None:
+    """What is wrong with how a command ended after Ctrl-C. make itself always ends by the signal, and says of what."""
+    if any("Traceback" in line for line in lines):
+        return "a stack trace is shown"
+    if failed := next(filter(_FAILED.search, lines), None):
+        return f"it failed instead of stopping: {failed}"
+    return None if code in (0, 130, -signal.SIGINT) else f"it ended with {code}"
+
+
+def check_end(broken: CodeHub) -> None:
+    if complaint := bad_end(broken.process.returncode, broken.lines):
+        raise Failed(complaint)
 
 
 def interrupted_at(moment: float, command: list[str]) -> str:
@@ -270,9 +291,10 @@ def interrupted_at(moment: float, command: list[str]) -> str:
     what = f"Ctrl-C after {moment:.1f} s ({said[-1] if said else 'nothing said yet'})"
     try:
         broken.stop()
-        until(lambda: not any("Traceback" in line for line in broken.lines), "no stack trace is shown", 0)
+        check_end(broken)
         again = CodeHub(command)
         seconds = again.wait()
+        log_in(again.password or broken.password)
         again.stop()
     except Failed as error:
         raise Failed(f"{what}: {error}") from None
