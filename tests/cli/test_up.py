@@ -15,7 +15,8 @@ import psycopg
 import pytest
 
 from codehub.client import Client
-from tests.cli.codehub import environment, running, running_from_nothing
+from tests.cli.codehub import STARTED, environment, running, running_from_nothing
+from tests.embedded.prepared import prepared
 from tests.embedded.support import copy_of, postgres_pids, processes_at, server_pids, valkey_pids
 from tests.support import eventually, first_of
 
@@ -195,12 +196,62 @@ def offline(place: Path) -> dict[str, str]:
             "UV_NO_CONFIG": "1", "UV_FIND_LINKS": ""}  # fmt: skip
 
 
-def test_an_ide_that_cannot_be_downloaded_is_a_warning(data: Path, place: Path) -> None:
-    with running(data, place / "out", CODEHUB_IMAGES="jupyterlab", **offline(place)) as codehub:
+def test_a_first_start_that_gets_no_ide_ends_with_what_to_do(data: Path, place: Path) -> None:
+    """Nobody could use a workspace."""
+    given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "jupyterlab,code-server"}
+    for _ in range(2):
+        code, out, lines = ended(given | offline(place))
+        (line,) = lines
+        assert line.startswith("codehub: JupyterLab was not installed, and without an IDE no workspace can be used.")
+        assert "It cannot be downloaded" in line
+        assert line.endswith(" Check this machine's network (behind a proxy: HTTPS_PROXY) and try again.")
+        assert code == 1
+        assert STARTED.search(out) is None
+    assert not (data / "ide/jupyterlab").exists()
+
+
+@pytest.mark.parametrize("other", ["an IDE", "a workspace"])
+def test_where_something_else_works_an_ide_that_cannot_be_downloaded_is_a_warning(
+    data: Path, place: Path, other: str
+) -> None:
+    if other == "an IDE":
+        (place / "code-server").write_text("#!/bin/sh\n")
+        (place / "code-server").chmod(0o755)
+    else:
+        (data / "workspaces/homes/ws-x-home").mkdir()
+    given = {"CODEHUB_IMAGES": "jupyterlab,code-server", "PATH": f"{place}:{os.environ['PATH']}"}
+    with running(data, place / "out", **given, **offline(place)) as codehub:
         assert codehub.is_ready()
         assert "Warning: JupyterLab was not installed: It cannot be downloaded" in codehub.printed
         assert "codehub ide install jupyterlab" in codehub.printed
     assert not (data / "ide/jupyterlab").exists()
+
+
+def test_a_first_start_on_which_no_workspace_can_live_ends_with_what_does_not_work(place: Path) -> None:
+    data = prepared(place / "d")
+    (data / "archives").mkdir()
+    (data / "archives/archives").write_text("a file where the archives' folder should be")
+    given = {"CODEHUB_DATA_DIR": str(data), "CODEHUB_PORT": "0", "CODEHUB_IMAGES": "test"}
+    code, out, (line,) = ended(given)
+    assert line.startswith("codehub: A home cannot be archived here: ")
+    assert line.endswith(" `codehub doctor` makes the same check.")
+    assert (code, STARTED.search(out)) == (1, None)
+    doctor = subprocess.run(
+        [sys.executable, "-m", "codehub", "doctor", "--json"], env=environment(**given),
+        stdout=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    (found,) = [each for each in json.loads(doctor.stdout) if "CH-RUN-1" in each.values()]
+    assert doctor.returncode != 0
+    assert "A home cannot be archived here" in str(found)
+
+
+def ended(given: dict[str, str]) -> tuple[int, str, list[str]]:
+    """Of a start that ends by itself: its exit code, its output, and what it told people on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codehub", "up"],
+        env=environment(**given), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, [line for line in done.stderr.splitlines() if not line.startswith("{")]
 
 
 def test_a_signal_while_an_ide_is_installed_stops_everything(data: Path, place: Path) -> None:

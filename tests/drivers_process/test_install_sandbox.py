@@ -10,8 +10,11 @@ import pytest
 
 from codehub.cli import first_start
 from codehub.config import Settings
+from codehub.drivers import places
+from codehub.drivers.load import workspaces_folder
 from codehub.drivers.process import install_sandbox as installing
 from codehub.drivers.process.install_sandbox import install_sandbox
+from codehub.drivers.process.layout import Layout
 from tests.lab.skips import reason
 from tests.support import AS_USER, until
 
@@ -108,6 +111,30 @@ async def test_whoever_stops_codehub_meanwhile_is_told_what_it_waits_for(
         "Installing bubblewrap, the sandbox of workspaces (apt-get) …",
         "Waiting for apt-get to finish …",
     ]
+
+
+async def test_what_failed_is_tried_again_for_a_shorter_time_until_somebody_has_a_workspace(programs: Path) -> None:
+    """As a first start without network: then nothing can be downloaded, neither packages nor lists of them."""
+    as_root(programs)
+    data = programs / "data"
+    layout = Layout(workspaces_folder(data))
+    program(programs, "apt-get", "#!/bin/sh\nexit 100\n")
+    (programs / "timeout").unlink()
+    limits = programs / "limits"
+    program(programs, "timeout", f'#!/bin/sh\necho "$1" >>{limits}\nshift\nexec "$@"\n')
+    for seconds in ({"120"}, {"15"}):
+        limits.unlink(missing_ok=True)
+        await first_start._install_sandbox(Settings.load(), data)
+        assert set(limits.read_text().split()) - {"5"} == seconds  # five are for the question whether sudo asks
+        layout.make_folders()
+        places.remember_workspaces(data, layout)
+    program(programs, "apt-get", APT.format(log=programs / "log", folder=programs, download=0, install=0))
+    (layout.homes / "ws-home").mkdir()
+    await first_start._install_sandbox(Settings.load(), data)
+    assert not (programs / "bwrap").exists()
+    (layout.homes / "ws-home").rmdir()
+    await first_start._install_sandbox(Settings.load(), data)
+    assert (programs / "bwrap").exists()
 
 
 def test_one_that_is_there_is_left_alone(programs: Path) -> None:

@@ -234,7 +234,7 @@ async def test_it_is_repeated_until_it_has_passed_and_then_no_more(tmp_path: Pat
         StartError("No."),
         None,
     ]
-    made = []
+    made: list[CodeHubError | None] = []
 
     async def check() -> None:
         made.append(troubles[len(made)])

@@ -6,10 +6,8 @@ Works beside a running CodeHub, which offers what is installed from then on.
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import structlog
 import typer
 
 from codehub.cli.exits import CommandError, Exit
@@ -25,11 +23,10 @@ from codehub.errors import StartError
 from codehub.model.workspace import InstanceBackend
 
 FIRST = "jupyterlab"  # seconds to install; the others take minutes
+FIRST_NAME = IDES[FIRST].title.partition(":")[0]
 FIRST_TITLE = "JupyterLab (first start, about 250 MB)"
 # What uv says when a part of its work is done: what comes next, and how far that is.
 _PARTS = (("Resolved ", "downloading", 0.1), ("Prepared ", "installing", 0.6), ("Installed ", "compiling", 0.7))
-
-log = structlog.get_logger(__name__)
 
 
 def install_one(settings: Settings, name: str) -> None:
@@ -53,8 +50,16 @@ def is_first_needed(settings: Settings, data_dir: Path) -> bool:
     return FIRST in for_processes(settings.backends.image_of).ides
 
 
-async def install_first(data_dir: Path, step: Step, warn: Callable[[str], None]) -> None:
-    """For a first start: one IDE. A failure is a warning: what else there is can be used."""
+def is_any_usable(settings: Settings, data_dir: Path) -> bool:
+    """Whether workspaces can be used without the first IDE: with another one, or on another backend."""
+    if set(settings.backends.enabled) != {InstanceBackend.PROCESS}:
+        return True
+    offered = for_processes(settings.backends.image_of).ides
+    return any(is_installed(each, ide_folder(data_dir)) for each in offered.values())
+
+
+async def install_first(data_dir: Path, step: Step) -> None:
+    """For a first start: one IDE. Raises StartError."""
     stop = threading.Event()
 
     def progress(line: str) -> None:
@@ -69,9 +74,6 @@ async def install_first(data_dir: Path, step: Step, warn: Callable[[str], None])
         stop.set()
         await asyncio.gather(work, return_exceptions=True)
         raise
-    except StartError as error:
-        log.warning("an IDE was not installed", ide=FIRST, why=str(error))
-        warn(f"{IDES[FIRST].title.partition(':')[0]} was not installed: {error} Then run: codehub ide install {FIRST}")
 
 
 def states_of(settings: Settings) -> dict[str, str]:

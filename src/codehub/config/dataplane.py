@@ -217,8 +217,8 @@ class ProcessConfig(Group):
     install_sandbox: bool = Field(
         True,
         validation_alias="PROCESS_INSTALL_SANDBOX",
-        description="Have the first `codehub up` install bubblewrap where it is missing, with the system's own package "
-        "manager, as root or by `sudo` without a password.",
+        description="Have `codehub up` install bubblewrap where it is missing and nobody has a workspace yet, with the "
+        "system's own package manager, as root or by `sudo` without a password.",
     )
     network: Literal["internet", "none", "host"] = Field(
         "internet",

@@ -74,6 +74,11 @@ def workspaces_folder(data_dir: Path) -> Path:
     return data_dir / "workspaces"
 
 
+def has_homes(data_dir: Path) -> bool:
+    """Whether somebody has a workspace here that is not archived."""
+    return Layout(workspaces_folder(data_dir)).has_homes()
+
+
 @asynccontextmanager
 async def open_drivers(settings: Settings, data_dir: Path) -> AsyncIterator[Drivers]:
     """Everything that the settings name. Raises SettingsError or StartError where that is not possible at all."""

@@ -15,14 +15,15 @@ from codehub.drivers.process.running import Progress
 BWRAP = "bwrap"
 _PACKAGE = "bubblewrap"
 _SECONDS = 120
+_AGAIN_SECONDS = 15
 _SUDO_SECONDS = 5
 _MANAGERS = ("apt-get", "dnf", "apk")
 
 
-def install_sandbox(progress: Progress, stop: threading.Event | None = None) -> bool:
+def install_sandbox(progress: Progress, stop: threading.Event | None = None, *, is_again: bool = False) -> bool:
     """Whether there is one now. Says in one line that it installs it; what fails is a reason to go without.
 
-    After a stop nothing more is begun.
+    After a stop nothing more is begun. Where it is tried again, no network must not hold up every start.
     """
     if shutil.which(BWRAP) is not None:
         return True
@@ -31,7 +32,7 @@ def install_sandbox(progress: Progress, stop: threading.Event | None = None) -> 
     if manager is None or rights is None:
         return False
     progress(f"Installing {_PACKAGE}, the sandbox of workspaces ({manager}) …")
-    for way in _ways(manager):
+    for way in _ways(manager, _AGAIN_SECONDS if is_again else _SECONDS):
         if all(not (stop and stop.is_set()) and _run([*rights, *command]) for command in way):
             break
     return shutil.which(BWRAP) is not None
@@ -53,10 +54,11 @@ def apt_ways(packages: Sequence[str], seconds: int) -> Sequence[Sequence[Sequenc
     return (fetch, unpack), (update, fetch, unpack)
 
 
-def _ways(manager: str) -> Sequence[Sequence[Sequence[str]]]:
+def _ways(manager: str, seconds: int) -> Sequence[Sequence[Sequence[str]]]:
     if manager == "apt-get":
-        return apt_ways((_PACKAGE,), _SECONDS)
-    words = ("add",) if manager == "apk" else ("install", "-y")
+        return apt_ways((_PACKAGE,), seconds)
+    # They install in the same breath, which a short limit might end in the middle: dnf gives up by itself.
+    words = ("add",) if manager == "apk" else ("install", "-y", "--setopt=timeout=5", "--setopt=retries=1")
     return (((*_limit(_SECONDS), manager, *words, _PACKAGE),),)
 
 

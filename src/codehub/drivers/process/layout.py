@@ -98,6 +98,15 @@ class Layout:
         write_durably(self.homes / HOMES_SIGN, "")
         write_durably(self.root / _SIGNED, "")
 
+    def has_homes(self) -> bool:
+        """Whether anybody's is there; yes where that cannot be known."""
+        try:
+            return any(name != HOMES_SIGN for name in os.listdir(self.homes))  # noqa: PTH208 - only the names are wanted
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+
     def check_homes(self) -> None:
         """Raises Unreachable where the folder of the homes is not the one that was made."""
         self.installation()
