@@ -40,7 +40,7 @@ def _name(folder: Path) -> str:
 
 
 def living_of(launched: Launched) -> set[int]:
-    """Every living process on record or with the mark, in the pid namespace of one that has it, or descending from one."""
+    """Every living process on record or with the mark, in the pid namespace of one, or descending from one."""
     parents = dict(_parents())
     # One that is just ending has lost its environment, and the mark with it, a moment before it has ended.
     ours = {pid for pid in parents if pid in launched.pids or _has_mark(pid, launched.mark)}
