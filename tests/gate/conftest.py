@@ -115,14 +115,22 @@ def request(target: str, headers: Mapping[str, str] | None = None, **more: Any) 
 
 @asynccontextmanager
 async def gate_over(
-    database: str, redis: Redis, owner: Connection, pool: Pool, pace: Pace = QUICK, workspace_host: str | None = None
+    database: str,
+    redis: Redis,
+    owner: Connection,
+    pool: Pool,
+    pace: Pace = QUICK,
+    workspace_host: str | None = None,
+    *,
+    is_guarded: bool = True,
 ) -> AsyncGenerator[Scene, None]:
     def hear() -> AsyncGenerator[Told | None, None]:
         return subscribe(redis, SSE)
 
     async with open_pool(database, Role.PROXY, timeouts=API_TIMEOUTS) as own:
-        doors = CountedDoors(own, idle=timedelta(days=7))
-        gate = Gate(doors, hear, Hosts(workspace_host, names=TEST_HOSTS), Backends([API]), pace)
+        doors = CountedDoors(own, idle=timedelta(days=7), is_guarded=is_guarded)
+        hosts = Hosts(workspace_host, names=TEST_HOSTS)
+        gate = Gate(doors, hear, hosts, Backends([API]), pace, is_guarded=is_guarded)
         running = asyncio.create_task(gate.run())
         try:
             yield Scene(gate, doors, owner, pool)
@@ -154,6 +162,13 @@ async def root(pool: Pool) -> Person:
 
 async def session_id(owner: Connection, person: Person) -> UUID:
     row = await (await owner.execute("SELECT id FROM sessions WHERE user_id = %s", [person.id])).fetchone()
+    assert row is not None
+    found: UUID = row[0]
+    return found
+
+
+async def token_id(owner: Connection, person: Person) -> UUID:
+    row = await (await owner.execute("SELECT id FROM tokens WHERE user_id = %s", [person.id])).fetchone()
     assert row is not None
     found: UUID = row[0]
     return found

@@ -4,7 +4,7 @@ import asyncio
 import tracemalloc
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -13,12 +13,12 @@ from codehub.db.pool import Connection, Pool
 from codehub.model.visiting import Destination
 from codehub.model.workspace import WorkspaceId
 from codehub.services import visits
-from codehub.services.actors import Actor, Scope
+from codehub.services.actors import Actor, ActorKind, Scope
 from codehub.signals.connect import Redis
 from codehub.web.proxy.gate import Pace
 from codehub.web.proxy.ports import Refusal, Route
 from tests.accounts.people import Person, add_person, session_headers, token_headers
-from tests.gate.conftest import Scene, gate_over, request, session_id
+from tests.gate.conftest import Scene, gate_over, request, session_id, token_id
 from tests.support import eventually_async, until
 
 PATH_HOST, OWN_HOST = "codehub.test", "localhost:8080"
@@ -90,25 +90,67 @@ async def test_tokens_that_may_write_get_through_in_both_ways(scene: Scene, ada:
     assert (by_path.strip, by_host.strip) == (f"/w/{workspace}".encode(), b"")
 
 
-async def test_an_administrator_gets_through_once_it_is_recorded(scene: Scene, ada: Person, root: Person) -> None:
-    workspace = await scene.running(ada)
-    headers = await session_headers(scene.pool, root)
-    asked = request(f"/w/{workspace}/", headers)
-    assert await scene.is_sent_to_the_api(asked)
-    actor = Actor(
-        user_id=root.id,
-        username="root",
-        role=root.role,
-        kind=root.actor.kind,
-        credential_id=str(await session_id(scene.owner, root)),
+async def test_an_administrator_gets_through_once_it_is_recorded(
+    database: str, redis: Redis, owner: Connection, pool: Pool, ada: Person, root: Person
+) -> None:
+    async with gate_over(database, redis, owner, pool, is_guarded=False) as scene:
+        workspace = await scene.running(ada)
+        headers = await session_headers(pool, root)
+        asked = request(f"/w/{workspace}/", headers)
+        assert await scene.is_sent_to_the_api(asked)
+        actor = acting(root, ActorKind.USER, await session_id(owner, root))
+        assert await visits.let_in(pool, actor, workspace, ada.id)
+        assert not await visits.let_in(pool, actor, workspace, ada.id), "once is enough"
+        await scene.goes_in(asked)
+        other = await scene.running(ada, "10.0.0.2:80")
+        assert await scene.is_sent_to_the_api(request(f"/w/{other}/", headers)), "it holds for one workspace"
+        seen = await visits.by_others(pool, ada.actor, workspace)
+        assert [who for _, who in seen] == ["root"]
+
+
+def acting(person: Person, kind: ActorKind, credential: UUID) -> Actor:
+    return Actor(
+        user_id=person.id, username=person.username, role=person.role, kind=kind, credential_id=str(credential)
     )
-    assert await visits.let_in(scene.pool, actor, workspace, ada.id)
-    assert not await visits.let_in(scene.pool, actor, workspace, ada.id), "once is enough"
-    await scene.goes_in(asked)
-    other = await scene.running(ada, "10.0.0.2:80")
-    assert await scene.is_sent_to_the_api(request(f"/w/{other}/", headers)), "it holds for one workspace"
-    seen = await visits.by_others(scene.pool, ada.actor, workspace)
-    assert [who for _, who in seen] == ["root"]
+
+
+@pytest.mark.parametrize("field", [{"Service-Worker": "script"}, {"Sec-Fetch-Dest": "serviceworker"}])
+async def test_path_mode_has_no_service_workers(scene: Scene, ada: Person, field: dict[str, str]) -> None:
+    """It would answer with pages that no policy was added to."""
+    workspace = await scene.running(ada)
+    headers = await session_headers(scene.pool, ada)
+    await scene.goes_in(request(f"/w/{workspace}/worker.js", headers))
+    refused = await scene.ask(request(f"/w/{workspace}/worker.js", {**headers, **field}))
+    assert isinstance(refused, Refusal)
+    assert (refused.status, refused.code) == (403, "service_worker")
+    own = await visit_headers(scene, ada, workspace)
+    await scene.goes_in(request("/worker.js", {**own, **field}, host=f"{workspace}.{OWN_HOST}"))
+
+
+async def test_where_path_mode_is_trusted_there_are_service_workers(
+    database: str, redis: Redis, owner: Connection, pool: Pool, ada: Person
+) -> None:
+    async with gate_over(database, redis, owner, pool, is_guarded=False) as scene:
+        workspace = await scene.running(ada)
+        headers = {**await session_headers(pool, ada), "Service-Worker": "script"}
+        assert (await scene.goes_in(request(f"/w/{workspace}/worker.js", headers))).policy == b""
+
+
+async def test_what_was_opened_while_path_mode_was_trusted_is_shut_when_it_is_guarded(
+    database: str, redis: Redis, owner: Connection, pool: Pool, ada: Person, root: Person
+) -> None:
+    """A session's visit is of the mode it was made in; a program shows no pages."""
+    async with gate_over(database, redis, owner, pool, is_guarded=False) as trusted:
+        workspace = await trusted.running(ada)
+        session, token = await session_headers(pool, root), await token_headers(pool, root)
+        by_session = acting(root, ActorKind.USER, await session_id(owner, root))
+        by_token = acting(root, ActorKind.TOKEN, await token_id(owner, root))
+        assert await visits.let_in(pool, by_session, workspace, ada.id)
+        assert await visits.let_in(pool, by_token, workspace, ada.id)
+        await trusted.goes_in(request(f"/w/{workspace}/", session))
+    async with gate_over(database, redis, owner, pool) as guarded:
+        assert await guarded.is_sent_to_the_api(request(f"/w/{workspace}/", session))
+        await guarded.goes_in(request(f"/w/{workspace}/", token))
 
 
 async def test_an_own_origin_opens_one_workspace_and_one_port_only(scene: Scene, ada: Person) -> None:

@@ -54,17 +54,18 @@ async def serve_public(
         open_redis(redis_url) as redis,
     ):
         accounts = settings.accounts
+        is_guarded = accounts.path_mode != "trusted"
 
         def hear() -> AsyncGenerator[Told | None, None]:
             return subscribe(redis, settings.redis_channels.sse_prefix)
 
         gate = Gate(
-            Doors(pool, idle=idle_of(accounts)),
+            Doors(pool, idle=idle_of(accounts), is_guarded=is_guarded),
             hear,
             hosts_of(settings, to_localhost=to_localhost),
             Backends(apis),
             pace,
-            is_guarded=accounts.path_mode != "trusted",
+            is_guarded=is_guarded,
         )
         if registry is not None:
             GateCollector(gate, registry)

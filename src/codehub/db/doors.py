@@ -3,7 +3,8 @@
 A door is a workspace (or a forwarded port of it) with the secret that somebody came with. It opens for
 
 - the owner's session, or the owner's token that may write;
-- an administrator's, after the service layer has made a visit of it, with its entry in the audit log;
+- an administrator's, after the service layer has made a visit of it, with its entry in the audit log; where path mode
+  is guarded only their token's, since a session shows pages there (ADR 22);
 - the secret of a visit itself, which is a browser's at the workspace's own origin;
 
 while the credential behind it has not ended and the workspace runs and is not to be deleted.
@@ -79,7 +80,7 @@ WHERE u.disabled_at IS NULL AND w.phase = 'RUNNING' AND w.endpoint IS NOT NULL A
   AND w.deleted_at IS NULL AND w.desired_state <> 'DELETED'
   AND (w.owner_user_id = u.id OR u.role = 'admin' AND (h.came = 'visit' OR EXISTS (
         SELECT FROM visits v WHERE v.token_hash IS NULL AND v.workspace_id = w.id AND v.expires_at > now()
-            AND (v.session_id = h.session_id OR v.token_id = h.token_id))))
+            AND (v.session_id = h.session_id AND NOT %(guarded)s OR v.token_id = h.token_id))))
 """  # noqa: S608 - constants
 
 TOUCH_SESSIONS = (
@@ -91,14 +92,17 @@ WHERE id = ANY(%s) AND (last_used_at IS NULL OR last_used_at < now() - interval 
 """
 
 
-async def opened(conn: Connection, doors: Sequence[Door], idle: timedelta) -> Mapping[Door, Opened]:
-    """Those that are open. `idle` is how long a session lives that is not used."""
+async def opened(
+    conn: Connection, doors: Sequence[Door], idle: timedelta, *, is_guarded: bool
+) -> Mapping[Door, Opened]:
+    """Those that are open. `idle` is how long a session lives that is not used; path mode is guarded or trusted."""
     values = {
         "came": [door.came.value for door in doors],
         "hashes": [door.secret_hash for door in doors],
         "workspaces": [door.to.workspace for door in doors],
         "ports": [door.to.port for door in doors],
         "idle": idle,
+        "guarded": is_guarded,
     }
     rows = await (await conn.execute(OPEN, values)).fetchall()
     return {doors[n - 1]: Opened(*rest) for n, *rest in rows}

@@ -30,13 +30,14 @@ _MOST_SHOWN = 200
 class Doors:
     """The proxy's: acts as a role that looks up little and writes only when a login was last used."""
 
-    def __init__(self, pool: Pool, *, idle: timedelta) -> None:
+    def __init__(self, pool: Pool, *, idle: timedelta, is_guarded: bool = True) -> None:
         self._pool = pool
         self._idle = idle
+        self._is_guarded = is_guarded
 
     async def opened(self, asked: Sequence[Door]) -> Mapping[Door, Opened]:
         """Those that are open, in one statement. Raises Unavailable when the database does not answer in time."""
-        return await read(self._pool, lambda conn: doors.opened(conn, asked, self._idle))
+        return await read(self._pool, lambda conn: doors.opened(conn, asked, self._idle, is_guarded=self._is_guarded))
 
     async def touch(self, sessions: Collection[UUID], tokens: Collection[UUID]) -> None:
         await read(self._pool, lambda conn: doors.touch(conn, sessions, tokens))
