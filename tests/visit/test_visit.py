@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from string import Formatter
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 import httpx
@@ -151,6 +151,32 @@ async def test_pages_of_other_origins_wake_nothing_by_watching(ada: Browser, per
         async with asyncio.timeout(20):  # what is not refused does not end
             assert error(await ada.fetches(f"/w/{asleep}/.codehub/progress", **headers)) == (403, "cross_site")
     assert await desired(owner, asleep) == "STANDBY"
+
+
+@pytest.mark.parametrize("headers", [
+    {"Sec_Fetch_Mode": "no-cors", "Sec_Fetch_Dest": "image", "Accept": "image/avif,*/*"},
+    {"Sec_Fetch_Mode": "no-cors", "Sec_Fetch_Dest": "script", "Accept": "text/event-stream"},
+    {"Accept": "image/avif,*/*"},
+    {"Accept": "*/*"},
+])  # fmt: skip
+async def test_what_a_page_merely_names_wakes_no_other_workspace(
+    ada: Browser, person: Person, owner: Connection, headers: dict[str, str]
+) -> None:
+    """<img src=/w/{other}/.codehub/progress>: in path mode it is of the same origin, with the user's cookie."""
+    asleep = await resting(owner, person, "STANDBY")
+    async with asyncio.timeout(20):  # what is not refused does not end
+        assert error(await ada.fetches(f"/w/{asleep}/.codehub/progress", PLAIN, **headers)) == (403, "cross_site")
+    assert await desired(owner, asleep) == "STANDBY"
+
+
+@pytest.mark.parametrize("path", ["/../../api/v1/users", "/a/%2e%2E/../../api/v1/users", "/.."])
+async def test_a_way_to_a_workspaces_own_origin_leads_nowhere_else(
+    ada: Browser, workspace: WorkspaceId, path: str
+) -> None:
+    """A page's policy does not look at the path where a redirect leads."""
+    query = urlencode({"for": "a" * 64, "path": path})
+    answer = await ada.fetches(f"/w/{workspace}/.codehub/enter?{query}", PLAIN)
+    assert (answer.status_code, "location" in answer.headers) == (404, False)
 
 
 async def test_a_path_without_its_slash_gets_it(ada: Browser, workspace: WorkspaceId) -> None:

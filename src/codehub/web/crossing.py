@@ -48,6 +48,11 @@ class Sent:
             return self.mode in (None, "navigate") and self.dest in (None, "document")
         return "text/html" in (self.accept or "")
 
+    @property
+    def is_event_source(self) -> bool:
+        """A page's script listens to events: no picture, style or other thing that a page merely names."""
+        return self.dest in (None, "empty") and "text/event-stream" in (self.accept or "")
+
 
 def is_from_elsewhere(sent: Sent, *, own: str, to: Destination | None, hosts: Hosts) -> bool:
     """Whether to refuse it. `own` is the origin it was sent to, as https://host."""

@@ -1,11 +1,13 @@
 """What a workspace's pages may do in path mode, where they are of CodeHub's own origin (ADR 22). Pure.
 
-They may connect, send forms and open frames below their own path only, and open no windows: a page without a window or
-a frame of another part of this origin, and without a connection to it, acts there as nobody. A browser does not look at
-the path where a redirect led, so redirects are confined as well. IDEs need scripts and an origin, and get them.
+They may load, connect, send forms and open frames below their own path only, and open no windows: a page without a
+window or a frame of another part of this origin, and without a connection to it, acts there as nobody. A browser does
+not look at the path where a redirect led, so redirects are confined as well. A service worker could answer with pages
+that have no policy, so none is served. IDEs need scripts and an origin, and get them.
 """
 
 import re
+from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes
 
 _SCHEME = re.compile(rb"([a-z][a-z0-9+.-]*):(.*)", re.IGNORECASE | re.DOTALL)
@@ -16,13 +18,33 @@ _OUTSIDE = b"https://open-vsx.org https://*.open-vsx.org https://openvsxorg.blob
 _FRAMES = b"https://*.vscode-cdn.net"
 
 
+SERVICE_WORKER = b"service-worker"  # the field by which a browser asks for the script of one
+
+
 def policy_of(host: bytes, strip: bytes) -> bytes:
     """The field to add to each answer of a workspace that is seen below `strip` of this host."""
     here = b"%b%b/" % (host, strip)
-    return (
-        b"content-security-policy: sandbox %b; connect-src %b ws://%b wss://%b %b data: blob:; form-action %b; "
-        b"frame-src %b %b data: blob:; worker-src %b blob:; object-src 'none'\r\n"
-    ) % (_SANDBOX, here, here, here, _OUTSIDE, here, here, _FRAMES, here)
+    rules = (
+        b"sandbox " + _SANDBOX,
+        b"default-src %b data: blob:" % here,
+        b"script-src %b blob: 'unsafe-inline' 'unsafe-eval'" % here,
+        b"style-src %b blob: 'unsafe-inline'" % here,
+        b"img-src %b %b data: blob:" % (here, _OUTSIDE),
+        b"connect-src %b ws://%b wss://%b %b data: blob:" % (here, here, here, _OUTSIDE),
+        b"form-action " + here,
+        b"frame-src %b %b data: blob:" % (here, _FRAMES),
+        b"worker-src blob:",
+        b"object-src 'none'",
+    )
+    return b"content-security-policy: %b\r\n" % b"; ".join(rules)
+
+
+def is_service_worker(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser asks for the script of one. A page cannot send, or leave out, these fields."""
+    return any(
+        name == SERVICE_WORKER or (name == b"sec-fetch-dest" and value.strip().lower() == b"serviceworker")
+        for name, value in headers
+    )
 
 
 def confined_redirect(location: bytes, target: bytes, host: bytes, strip: bytes) -> bytes:

@@ -17,12 +17,13 @@ from codehub.web import cookies
 from codehub.web.crossing import Sent, is_from_elsewhere
 from codehub.web.hosts import Hosts, Place
 from codehub.web.paths import RESERVED, workspace_in
+from codehub.web.proxy.confining import SERVICE_WORKER
 from codehub.web.proxy.ports import Request
 
 _LONGEST_SECRET = 200
 _SHORT_BYTES = 4096
 _DECIDING = frozenset({
-    b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest",
+    b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest", SERVICE_WORKER,
 })  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from codehub.errors import Conflict, NotFound, OverLimit
+from codehub.errors import Conflict, NotAllowed, NotFound, OverLimit
 from codehub.model.visiting import PORTS, Destination
 from codehub.model.workspace import Desired, WorkspaceId
 from codehub.services import visits
@@ -62,6 +62,8 @@ async def watch(identity: UUID, request: Request, context: InContext, actor: Wri
     visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
     if actor.kind is ActorKind.USER:
         visit.check_own(visit.origin, on_own_origin=False)  # to watch is to wake
+        if not visit.sent.is_event_source:
+            raise NotAllowed("Only a page that waits may watch.", "Open the workspace itself.", code="cross_site")
     shown = await visits.found(context.pool, actor, visit.to.workspace)
     body = progress.events(context, actor, visit.to.workspace, visit.voice(shown.name))
     return StreamingResponse(body, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -130,6 +132,8 @@ async def enter(identity: UUID, request: Request, context: InContext, asked: Ann
     """From the workspace's own origin, or from that of a port in it."""
     if asked.port is not None:
         _check_port(asked.port)
+    if has_dots(asked.path):  # it would lead elsewhere than below the workspace
+        raise NotFound("There is no such page.")
     visit = Visit.of(request, context, Destination(WorkspaceId(identity), asked.port), asked.path)
     return await entering.hand_over(visit, asked.browser) if visit.sent.is_navigation else see_other(visit.main_path)
 

@@ -23,6 +23,7 @@ _RUN_SECONDS = 30
 _SLEEP = ["sleep", "infinity"]
 _PING, _PONG, _CLOSE = 9, 10, 8
 _OK, _SWITCHING, _NOT_FOUND, _CONFLICT = 200, 101, 404, 409
+_KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".json": "application/json"}
 _WORDS = {_OK: "OK", _SWITCHING: "Switching Protocols", _NOT_FOUND: "Not Found", _CONFLICT: "Conflict"}
 
 
@@ -153,7 +154,8 @@ class Connection:
             status = _NOT_FOUND if isinstance(error, FileNotFoundError) else _CONFLICT
             self.answer(status, f"{error.strerror}\n".encode())
             return
-        self.answer(_OK, content, "application/octet-stream")
+        kind = _KINDS.get(os.path.splitext(file)[1], "application/octet-stream") if act is read else "text/plain"
+        self.answer(_OK, content, kind)
 
     def body(self) -> bytes:
         if self.field("Transfer-Encoding").lower() != "chunked":
