@@ -122,8 +122,8 @@ ATTEMPTS = {
         link.onload = () => done('through'); link.onerror = () => done('blocked');
         link.href = '/.codehub/visit.css'; document.head.append(link); })""",
     "something before its time": """new Promise(done => { const link = document.createElement('link');
-        link.rel = 'preload'; link.as = 'fetch'; link.onload = () => done('through'); link.onerror = () => done('blocked');
-        link.href = '/.codehub/visit.css'; document.head.append(link); })""",
+        link.rel = 'preload'; link.as = 'fetch'; link.href = '/.codehub/visit.css';
+        link.onload = () => done('through'); link.onerror = () => done('blocked'); document.head.append(link); })""",
     "a film": """new Promise(done => { const film = document.createElement('video');
         document.addEventListener('securitypolicyviolation', () => done('blocked'));
         film.onerror = () => setTimeout(() => done('through'), 500); film.src = '/api/v1/session'; })""",
@@ -163,3 +163,14 @@ IN_PLACE = {
 @pytest.mark.parametrize("use", IN_PLACE)
 async def test_below_its_path_it_may(hostile: Page, use: str) -> None:
     assert await hostile.evaluate(IN_PLACE[use]) == "loaded"
+
+
+async def test_a_cookie_that_it_plants_locks_nobody_out(hostile: Page, path_site: Site) -> None:
+    asked = "fetch('/api/v1/session').then(answer => answer.status)"
+    await hostile.evaluate(
+        "['/', '/api', '/api/v1/session'].map(path => document.cookie = 'codehub_session=planted; path=' + path)"
+    )
+    await hostile.goto(f"{path_site.url(PATH_MODE)}/")
+    assert await hostile.evaluate(asked) == 200
+    kept = await hostile.context.cookies(f"{path_site.url(PATH_MODE)}/api/v1/session")
+    assert [each["path"] for each in kept if each["name"] == "codehub_session"] == ["/"]

@@ -4,6 +4,7 @@ A secret is 256 random bits and only its SHA-256 is stored: what cannot be guess
 looks it up. Every login draws a new one, so nobody can be made to log in to a session that somebody else knows.
 """
 
+import asyncio
 import hashlib
 import re
 import secrets
@@ -25,6 +26,7 @@ from codehub.services.actors import Actor, ActorKind, Scope, UserRole
 _SECRET_BYTES = 32
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")  # as many bytes in URL-safe base64
 _LONGEST_SECRET = 200  # longer ones are not ours
+_MOST_SECRETS = 20  # that come with one request
 _PIECE = 1000
 
 
@@ -79,6 +81,16 @@ async def authenticate(
         address=address,
         is_proven=kind is ActorKind.USER and await _is_proven(pool, holder.credential_id, proof),
     )
+
+
+async def only_alive(pool: Pool, config: AccountConfig, candidates: Sequence[str]) -> str | None:
+    """That of the only session among these that is alive; None if none is, or several are."""
+    asked = [each for each in candidates if is_secret(each)][:_MOST_SECRETS]
+    found = await asyncio.gather(
+        *(read_shared(pool, sessions.find, (hash_of(each), idle_of(config))) for each in asked)
+    )
+    alive = [secret for secret, holder in zip(asked, found, strict=True) if holder is not None]
+    return alive[0] if len(alive) == 1 else None
 
 
 async def _is_proven(pool: Pool, session: UUID, proof: str | None) -> bool:

@@ -38,6 +38,7 @@ from codehub.web.api import (
 )
 from codehub.web.bodies import BodyLimit
 from codehub.web.context import Context
+from codehub.web.cookie_tossing import CookieTossing
 from codehub.web.dashboard import pages
 from codehub.web.draining import Draining
 from codehub.web.forwarded import Networks, is_trusted, networks
@@ -94,6 +95,7 @@ def create_app(
     app.add_middleware(BodyLimit)
     if context is not None:
         app.add_middleware(OwnOrigins, context=context)
+        app.add_middleware(CookieTossing, config=context.settings.accounts)
     if (known := context.settings if context is not None else settings) is not None:
         app.add_middleware(
             KnownHosts, hosts=hosts_of(known, to_localhost=context is not None and context.to_localhost), settings=known

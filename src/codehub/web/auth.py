@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from codehub.services import sessions
 from codehub.services.actors import Actor
 from codehub.web.context import of
-from codehub.web.cookies import session_of
+from codehub.web.cookies import sessions_of
 from codehub.web.csrf import SAFE_METHODS, check_same_origin, client_address, is_secure
 
 PROOF = "login-proof"  # services/proofs.py
@@ -28,7 +28,7 @@ async def current_actor(connection: HTTPConnection) -> Actor:
     context = of(connection)
     config = context.settings.accounts
     token = bearer_of(connection)
-    session = session_of(connection, secure=is_secure(connection, config)) if token is None else None
+    session = await session_of(connection) if token is None else None
     unsafe = connection.scope.get("method") not in SAFE_METHODS
     if unsafe and session is not None:
         check_same_origin(connection, config)
@@ -44,6 +44,14 @@ async def current_actor(connection: HTTPConnection) -> Actor:
         actor.require_write()
     connection.scope.setdefault("state", {})["is_logged_in"] = True  # app.py tells the proxy
     return actor
+
+
+async def session_of(connection: HTTPConnection) -> str | None:
+    """The secret in the request's cookie: of several the one whose session is alive, none if that is no single one."""
+    context = of(connection)
+    config = context.settings.accounts
+    found = sessions_of(connection, secure=is_secure(connection, config))
+    return found[0] if len(found) == 1 else await sessions.only_alive(context.pool, config, found)
 
 
 def bearer_of(connection: HTTPConnection) -> str | None:

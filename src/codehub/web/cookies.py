@@ -2,9 +2,14 @@
 
 HttpOnly, SameSite=Lax, for this host only; under TLS Secure, and named `__Host-…`.
 
-The prefix makes browsers refuse such a cookie from a sibling host, for example from a workspace's own origin. Without
-TLS it cannot be had; then a cookie that comes twice counts as none, since one of the two was planted.
+The prefix makes browsers refuse such a cookie from a sibling host or from a page's script, for example a workspace's.
+Without TLS it cannot be had: there a page of CodeHub's own host (path mode) may plant a cookie of the same name beside
+ours, for a longer path or for the domain. Of several the one whose session is alive counts (auth.py), none if two are,
+and the answer ends those that were planted (cookie_tossing.py). A cookie that is planted while there is none of ours
+counts: whoever logs in without TLS in path mode may find themselves in somebody else's account (docs/security.md).
 """
+
+from collections.abc import Sequence
 
 from fastapi import Response
 from starlette.requests import HTTPConnection
@@ -23,9 +28,9 @@ LOOK = "codehub_look"  # no secret: the dashboard's language and theme, for page
 OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT, ENTERING, SECURE_ENTERING, LOOK)
 
 
-def session_of(connection: HTTPConnection, *, secure: bool) -> str | None:
-    """The secret in the request's cookie."""
-    return value_of(connection, SECURE if secure else PLAIN)
+def sessions_of(connection: HTTPConnection, *, secure: bool) -> Sequence[str]:
+    """The secrets in the request's cookies, each once: several if all but one were planted."""
+    return values_of(connection, SECURE if secure else PLAIN)
 
 
 def visit_of(connection: HTTPConnection, *, secure: bool) -> str | None:
@@ -38,16 +43,23 @@ def entering_of(connection: HTTPConnection, *, secure: bool) -> str | None:
 
 def value_of(connection: HTTPConnection, wanted: str) -> str | None:
     """The cookie's value, unless there is none or more than one."""
-    return only_value("; ".join(connection.headers.getlist("cookie")), wanted)
+    found = values_of(connection, wanted)
+    return found[0] if len(found) == 1 else None
 
 
 def only_value(header: str, wanted: str) -> str | None:
-    found = {
-        value.strip()
-        for name, equals, value in (pair.partition("=") for pair in header.split(";"))
-        if equals and name.strip() == wanted
-    }
-    return found.pop() if len(found) == 1 else None
+    found = values_in(header, wanted)
+    return found[0] if len(found) == 1 else None
+
+
+def values_in(header: str, wanted: str) -> Sequence[str]:
+    """Each once."""
+    pairs = (pair.partition("=") for pair in header.split(";"))
+    return list(dict.fromkeys([value.strip() for name, equals, value in pairs if equals and name.strip() == wanted]))
+
+
+def values_of(connection: HTTPConnection, wanted: str) -> Sequence[str]:
+    return values_in("; ".join(connection.headers.getlist("cookie")), wanted)
 
 
 def set_session(response: Response, secret: str, *, secure: bool, seconds: float) -> None:

@@ -14,9 +14,9 @@ from codehub.services import proofs, sessions
 from codehub.services.actors import ActorKind, Scope, UserRole
 from codehub.services.passwords import LONGEST
 from codehub.signals.throttle import DEVICE_SECONDS, LoginThrottle
-from codehub.web.auth import CurrentActor, SessionActor
+from codehub.web.auth import CurrentActor, SessionActor, session_of
 from codehub.web.context import Context, InContext
-from codehub.web.cookies import DEVICE, end_session, session_of, set_cookie, set_session, value_of
+from codehub.web.cookies import DEVICE, end_session, set_cookie, set_session, value_of
 from codehub.web.csrf import check_same_origin, client_address, is_secure
 
 router = APIRouter(tags=["session"])
@@ -242,10 +242,9 @@ def throttle_of(request: Request) -> LoginThrottle:
 async def end_previous(request: Request, context: Context) -> None:
     """A browser that logs in again leaves nothing behind that could still be used."""
     config = context.settings.accounts
-    session = session_of(request, secure=is_secure(request, config))
     try:
         actor = await sessions.authenticate(
-            context.pool, config, session=session, address=client_address(request, config)
+            context.pool, config, session=await session_of(request), address=client_address(request, config)
         )
     except NotLoggedIn:
         return
