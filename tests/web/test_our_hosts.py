@@ -1,6 +1,7 @@
 """A page of another site that has its own name lead here (DNS rebinding) reads nothing, on any port of ours."""
 
 import socket
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ from codehub.metrics import Metrics
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.hosts import Hosts, Place
-from codehub.web.our_hosts import hosts_of, machine_names
+from codehub.web.our_hosts import hosts_of, machine_name
 from tests.api.conftest import context
 
 __all__ = ["context"]
@@ -50,10 +51,27 @@ def test_a_public_url_is_no_licence_for_other_names() -> None:
 
 
 def test_this_machine_knows_its_own_name(settings: Settings) -> None:
-    name = socket.gethostname().lower()
-    assert name in machine_names()
+    name = socket.gethostname().lower().partition(".")[0]
+    assert machine_name() == name
     assert hosts_of(settings).place_of(f"{name}:8080") is Place.MAIN
-    assert hosts_of(settings).place_of(f"{name.partition('.')[0]}.local") is Place.MAIN
+
+
+def searched() -> list[str]:
+    """As whoever runs the network's DHCP says."""
+    lines = [line.split() for line in Path("/etc/resolv.conf").read_text().splitlines()]
+    return [domain for line in lines if line and line[0] in ("search", "domain") for domain in line[1:]]
+
+
+@pytest.mark.parametrize("domain", ["local", "lan", "example.com", *searched()])
+def test_names_that_the_network_gives_away_are_not_believed(settings: Settings, domain: str) -> None:
+    """Whoever runs it could lead them here, and away again."""
+    assert hosts_of(settings).place_of(f"{machine_name()}.{domain}:8080") is Place.STRANGE
+
+
+def test_they_are_once_a_setting_says_so(settings: Settings) -> None:
+    accounts = settings.accounts.model_copy(update={"allowed_hosts": (f"{machine_name()}.local",)})
+    listed = settings.model_copy(update={"accounts": accounts})
+    assert hosts_of(listed).place_of(f"{machine_name()}.local:8080") is Place.MAIN
 
 
 @pytest.fixture(params=["the API", "a health port"])

@@ -74,7 +74,8 @@ class AccountConfig(Group):
         (),
         validation_alias="CODEHUB_ALLOWED_HOSTS",
         description="More names, separated by commas, that CodeHub answers at, as `hub.lan,*.corp.example`. It answers "
-        "in any case as localhost, at addresses, as this machine's own name, and as CODEHUB_PUBLIC_URL says.",
+        "in any case as localhost, at addresses, as this machine's own name without a domain, and as "
+        "CODEHUB_PUBLIC_URL says; names with a domain, `.local` too, are to be listed.",
     )
     path_mode: Literal["guarded", "trusted"] = Field(
         "guarded",

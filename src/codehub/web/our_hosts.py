@@ -1,16 +1,15 @@
 """The hosts that CodeHub answers at: those that are surely ours, and those that a setting names.
 
 A page of another site can have its own name lead here (DNS rebinding), and would then be of our origin. So a name
-counts only if nobody else can give it away: localhost and what is below it, addresses, this machine's own names, and
-CODEHUB_PUBLIC_URL, CODEHUB_WORKSPACE_HOST, CODEHUB_HOST and CODEHUB_ALLOWED_HOSTS. `/healthz` answers at any name:
-load balancers ask for it under names of theirs, and it tells nothing.
+counts only if nobody else can give it away: localhost and what is below it, addresses, this machine's own name
+without a domain, and CODEHUB_PUBLIC_URL, CODEHUB_WORKSPACE_HOST, CODEHUB_HOST and CODEHUB_ALLOWED_HOSTS. A domain
+that the network tells of (DHCP), and `.local` (mDNS), whoever is on that network can give away. `/healthz` answers at
+any name: load balancers ask for it under names of theirs, and it tells nothing.
 """
 
 import socket
-from collections.abc import Sequence
 from functools import cache
 from http import HTTPStatus
-from pathlib import Path
 
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.requests import Request
@@ -24,31 +23,18 @@ from codehub.web.hosts import Hosts, Place
 
 MISDIRECTED = 421
 _FREE = "/healthz"
-_RESOLVER = Path("/etc/resolv.conf")
 
 
 def hosts_of(settings: Settings, *, to_localhost: bool = False) -> Hosts:
     accounts = settings.accounts
-    names = (*machine_names(), settings.server.host, *accounts.allowed_hosts)
+    names = (machine_name(), settings.server.host, *accounts.allowed_hosts)
     return Hosts(accounts.workspace_host, accounts.public_url, names, to_localhost=to_localhost)
 
 
 @cache
-def machine_names() -> Sequence[str]:
-    """As the machine knows itself: alone, on the local network (mDNS), and in the domains it searches. Asks nobody."""
-    name = socket.gethostname().lower().rstrip(".")
-    if not name:
-        return ()
-    short = name.partition(".")[0]
-    return (name, short, *(f"{short}.{domain}" for domain in ("local", *_searched())))
-
-
-def _searched() -> Sequence[str]:
-    try:
-        lines = [line.split() for line in _RESOLVER.read_text(errors="replace").splitlines()]
-    except OSError:
-        return ()
-    return [each.lower().strip(".") for line in lines if line and line[0] in ("search", "domain") for each in line[1:]]
+def machine_name() -> str:
+    """As the machine knows itself, without a domain. Asks nobody."""
+    return socket.gethostname().lower().partition(".")[0]
 
 
 class KnownHosts:
