@@ -180,6 +180,29 @@ async def test_a_password_that_is_made_during_a_stop_is_shown_however_often_it_i
     assert (tmp_path / first_admin.KEPT_IN).exists()
 
 
+def test_a_password_that_cannot_be_written_is_said_to_be_nowhere(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "a-file"
+    folder.touch()
+    first_admin.introduce(accounts.FirstAdmin("admin", "secret-words"), folder)
+    said = capsys.readouterr().out
+    assert "cannot be written" in said
+    assert "codehub user reset-password admin" in said
+    assert f"in {folder}" not in said
+    assert "secret-words" not in said, "this is a log"
+
+
+def test_a_password_that_was_written_is_where_it_is_said_to_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first_admin.introduce(accounts.FirstAdmin("admin", "secret-words"), tmp_path)
+    said = capsys.readouterr().out
+    assert f"in {tmp_path / first_admin.KEPT_IN}" in said
+    assert "secret-words" not in said
+    assert (tmp_path / first_admin.KEPT_IN).read_text() == "secret-words\n"
+
+
 async def _has_said(capsys: pytest.CaptureFixture[str], words: str) -> bool:
     return words in capsys.readouterr().out
 

@@ -62,6 +62,32 @@ def test_signs_are_for_terminals_that_know_them(environment: dict[str, str], has
     assert terminal.has_unicode(Terminal(), environment) is has_unicode
 
 
+@pytest.mark.parametrize(
+    ("environment", "files", "parent", "is_watched"),
+    [
+        ({}, [], 7, True),
+        ({"container": "oci"}, [], 7, False),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, [], 7, False),
+        ({}, [".dockerenv"], 7, False),
+        ({}, ["run/.containerenv"], 7, False),
+        ({}, [], 0, False),
+    ],
+)
+def test_a_containers_terminal_is_its_log(
+    tmp_path: Path, environment: dict[str, str], files: list[str], parent: int, is_watched: bool
+) -> None:
+    """With `tty: true` what is written stands in the log, whoever watches."""
+    for file in files:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    assert terminal.is_watched(Terminal(), environment, tmp_path, parent) is is_watched
+    assert not terminal.is_watched(io.StringIO(), environment, tmp_path, parent)
+
+
+def test_the_image_says_that_it_is_one() -> None:
+    assert "container=" in (Path(__file__).parents[2] / "images/codehub/Dockerfile").read_text()
+
+
 def test_everything_has_an_ascii_form() -> None:
     assert terminal.as_ascii("✓ Stopping … ─→ 한") == "+ Stopping ... --> ?"
 

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
+from codehub.cli import terminal
 from codehub.cli.running import say
-from codehub.cli.welcome import credentials
+from codehub.cli.welcome import Kept, credentials
 from codehub.errors import Unavailable
 from codehub.services.accounts import FirstAdmin, FirstAdminMaking
 from codehub.together import finished
@@ -51,10 +51,10 @@ def introduce(admin: FirstAdmin | None, folder: Path) -> None:
             say(f"   {name:<11}{value}")
 
 
-def keep_password(admin: FirstAdmin | None, folder: Path) -> Path | None:
+def keep_password(admin: FirstAdmin | None, folder: Path) -> Path | Kept:
     """In a file for this user alone, where output goes to a journal or a container's log; at a terminal it is shown."""
-    if admin is None or admin.password is None or sys.stdout.isatty():
-        return None
+    if admin is None or admin.password is None or terminal.is_watched():
+        return Kept.SHOWN
     path = folder / KEPT_IN
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,5 +63,5 @@ def keep_password(admin: FirstAdmin | None, folder: Path) -> Path | None:
             file.write(f"{admin.password}\n")
     except OSError as error:
         say(f"The first password cannot be written to {path}: {error.strerror}.")
-        say(f"Set one with `codehub user reset-password {admin.username}`.")
+        return Kept.NOWHERE
     return path

@@ -6,9 +6,12 @@ With LANG=C Python writes UTF-8, which such a terminal may not read: our signs a
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TextIO
 
 _ASCII = str.maketrans({"…": "...", "─": "-", "✓": "+", "→": "->", "—": "-", "–": "-", "“": '"', "”": '"', "’": "'"})
+_CONTAINER_NAMES = ("container", "KUBERNETES_SERVICE_HOST")
+_CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 _YELLOW, _BOLD, _PLAIN = "\x1b[33m", "\x1b[1m", "\x1b[0m"
 
 
@@ -17,6 +20,25 @@ def is_live(stream: TextIO | None = None, environment: Mapping[str, str] = os.en
     if environment.get("NO_COLOR") or environment.get("TERM", "dumb") == "dumb":
         return False
     return _isatty(stream or _out())
+
+
+def is_watched(
+    stream: TextIO | None = None,
+    environment: Mapping[str, str] = os.environ,
+    root: Path = Path("/"),
+    parent: int | None = None,
+) -> bool:
+    """Whether what is written is read by a person, and kept by nobody.
+
+    A container's terminal (`tty: true`) is kept in its log. Engines leave a file, systemd and our image a variable; and
+    what an engine starts has no parent that can be seen.
+    """
+    is_contained = (
+        any(name in environment for name in _CONTAINER_NAMES)
+        or any((root / file).exists() for file in _CONTAINER_FILES)
+        or (os.getppid() if parent is None else parent) == 0
+    )
+    return _isatty(stream or _out()) and not is_contained
 
 
 def has_unicode(stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> bool:

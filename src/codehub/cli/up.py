@@ -9,7 +9,6 @@ next start finds again.
 import asyncio
 import contextlib
 import socket
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ import structlog
 from pydantic import SecretStr
 
 from codehub import logs
-from codehub.cli import browser, first_admin, first_start, relocating
+from codehub.cli import browser, first_admin, first_start, relocating, terminal
 from codehub.cli.checks.machine import data_dir_of, running_url
 from codehub.cli.fronting import certificate_of, serve_public
 from codehub.cli.isolation import warnings
@@ -313,7 +312,7 @@ class _Arrival:
         with self.startup.step("Web server"):
             await _coordinating(dependencies.coordinator)
             admin = await first_admin.make(context, data_dir.path)
-        is_seen = sys.stdout.isatty()  # elsewhere it would stand in a journal, for whoever reads that
+        is_seen = terminal.is_watched()  # elsewhere it would stand in a journal, for whoever reads that
         try:
             login_url = await _login_url(context, base) if is_seen or self.open_browser else None
         except asyncio.CancelledError:

@@ -5,6 +5,7 @@ Lines above and below, none at the sides: an address can be copied as it stands,
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from codehub import __version__
@@ -12,6 +13,13 @@ from codehub.cli import terminal
 from codehub.services.accounts import FirstAdmin
 
 _WIDTH = 78
+
+
+class Kept(Enum):
+    """Where a generated password is, if it is in no file."""
+
+    SHOWN = "at a terminal that a person watches"
+    NOWHERE = "it could not be written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +30,7 @@ class Welcome:
     data_dir: Path
     log: Path
     admin: FirstAdmin | None = None
-    password_file: Path | None = None  # where the administrator's password is, if it is not to be shown
+    password: Path | Kept = Kept.NOWHERE
     login_url: str | None = None
     has_links: bool = False  # whether `codehub login-link` can print one
     public_url: str | None = None
@@ -42,21 +50,22 @@ class Welcome:
         elif self.has_links:
             yield "Log in", "with your password, or by the link that `codehub login-link` prints"
         if self.admin is not None:
-            yield from credentials(self.admin, self.password_file)
+            yield from credentials(self.admin, self.password)
         yield "Data", str(self.data_dir)
         yield "Log", str(self.log)
         yield "Stop", "Ctrl-C"
 
 
-def credentials(admin: FirstAdmin, password_file: Path | None = None) -> Iterator[tuple[str, str]]:
+def credentials(admin: FirstAdmin, kept: Path | Kept) -> Iterator[tuple[str, str]]:
     """Of the administrator who was just made; the password is never shown again, and never logged."""
     yield "Username", admin.username
-    if password_file is not None:
-        yield "Password", f"in {password_file}"
-        yield "", "(delete that file once you have logged in)"
-        return
     if admin.password is None:
         yield "Password", "as in CODEHUB_ADMIN_PASSWORD"
-    else:
+    elif isinstance(kept, Path):
+        yield "Password", f"in {kept}"
+        yield "", "(delete that file once you have logged in)"
+    elif kept is Kept.SHOWN:
         yield "Password", admin.password
         yield "", "(shown only now)"
+    else:
+        yield "Password", f"not kept; set one: codehub user reset-password {admin.username}"
