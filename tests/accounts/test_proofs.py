@@ -18,6 +18,7 @@ ASKED = {
     "a demotion": ("PATCH", "/users/{other}", {"role": "user"}),
     "a password": ("PATCH", "/users/{other}", {"password": "another long password"}),
     "somebody who was out": ("PATCH", "/users/{other}", {"disabled": False}),
+    "a user who goes": ("DELETE", "/users/{other}", None),
     "a token": ("POST", "/tokens", {"name": "t", "scope": "write"}),
 }
 
