@@ -61,6 +61,7 @@ async def test_who_goes_nowhere_sees_the_page_and_a_program_an_error(client: htt
     going = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
     shown = await client.get("/nothing/at/all", headers=going)
     assert (shown.status_code, shown.text) == (404, "<!doctype html>the page")
+    assert shown.headers["cross-origin-opener-policy"] == "same-origin"
     assert "default-src 'none'" in shown.headers["content-security-policy"]
     for path in ("/api/v1/nothing", "/assets/gone.js"):
         answer = await client.get(path, headers=going)

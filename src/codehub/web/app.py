@@ -46,6 +46,7 @@ from codehub.web.headers import SECURITY_HEADERS
 from codehub.web.health import DependencyState, Looks, look_at
 from codehub.web.our_hosts import KnownHosts, hosts_of
 from codehub.web.proxy.names import LOGIN
+from codehub.web.strict_heads import StrictHeads
 from codehub.web.visit import routes as visiting
 from codehub.web.visit.hosted import OwnOrigins
 
@@ -100,6 +101,7 @@ def create_app(
         app.add_middleware(
             KnownHosts, hosts=hosts_of(known, to_localhost=context is not None and context.to_localhost), settings=known
         )
+    app.add_middleware(StrictHeads)
     trusted = networks(context.settings.accounts.trusted_proxies) if context is not None else ()
     app.add_middleware(Observe, metrics=metrics, trusted=trusted, draining=draining)
     errors.install(app)

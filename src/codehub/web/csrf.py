@@ -8,6 +8,7 @@ from starlette.requests import HTTPConnection
 from codehub.config import AccountConfig
 from codehub.errors import NotAllowed
 from codehub.web import forwarded
+from codehub.web.proxy.heads import is_host
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES = frozenset({"same-origin", "none"})  # none: the person typed it; "same-site" may be a workspace
@@ -41,7 +42,8 @@ def _sent_to(connection: HTTPConnection, config: AccountConfig) -> tuple[str, st
         _peer(connection), forwarded.networks(config.trusted_proxies)
     ):
         scheme = forwarded.last(connection.headers.get("x-forwarded-proto")) or scheme
-        host = forwarded.last(connection.headers.get("x-forwarded-host")) or host
+        named = forwarded.last(connection.headers.get("x-forwarded-host"))
+        host = named if is_host(named.encode("latin-1")) else host
     return scheme.lower(), host.lower()
 
 

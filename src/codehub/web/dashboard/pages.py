@@ -54,7 +54,7 @@ def include(app: FastAPI, files: Mapping[str, File] | None = None) -> None:
         is_ours = not request.url.path.startswith(_OTHERS)
         if index is None or not is_ours or not Sent.of(request.method, request.headers).is_navigation:
             return await http_error(request, error)
-        answer = _answer(request, index, "no-cache", {"Content-Security-Policy": POLICY})
+        answer = _answer(request, index, "no-cache", _PROTECTED)
         answer.status_code = HTTPStatus.NOT_FOUND
         return answer
 

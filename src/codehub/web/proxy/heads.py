@@ -6,7 +6,7 @@ Authorization fields, a Host that is not a name or an address.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from codehub.web.proxy.names import is_claim, is_plain
@@ -20,6 +20,7 @@ _HOST = re.compile(rb"(?:[0-9A-Za-z._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)([^#]*)", re.IGNORECASE)
 MAX_FIELDS = 128
 _MAX_METHOD = 32
+_OF_SENDER = (b"host", b"authorization")
 _SECRET = (b"authorization", b"cookie", b"set-cookie")  # not kept for longer than they are needed
 _MAX_KNOWN, _MAX_KNOWN_STATUS, _MAX_KNOWN_BYTES = 4096, 64, 256  # of lines that were read before
 
@@ -169,6 +170,14 @@ def _read_line(line: bytes) -> tuple[tuple[bytes, bytes], bytes | None, Handler 
             _KNOWN.clear()
         _KNOWN[line] = read
     return read
+
+
+def check_sender(pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse what says not clearly where it was sent and who sent it: for servers that read heads by themselves."""
+    fields = Fields([], [])
+    for name, value in pairs:
+        if name in _OF_SENDER:
+            _SPECIAL[name](fields, value)
 
 
 def is_host(text: bytes) -> bool:
