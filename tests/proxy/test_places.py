@@ -23,11 +23,13 @@ class Holder:
     """A connection."""
 
     origin: Origin
+    leaving: list["Holder"]
     until: float | None = None
     has_gone: bool = False
 
     def give_way(self) -> None:
         self.has_gone = True
+        self.leaving.append(self)
 
     def idle_until(self) -> float | None:
         return self.until
@@ -38,26 +40,30 @@ class Crowd:
     """Who is there; whoever gives way leaves at once."""
 
     places: Places
-    all: list[Holder] = field(default_factory=list)
+    all: dict[Holder, None] = field(default_factory=dict)  # in the order they came
+    leaving: list[Holder] = field(default_factory=list)
     now: float = 0.0
 
-    def comes(self, address: str, *, asks: bool = False, health: bool = False) -> Holder | None:
-        """Who came, or None if there was no room."""
+    def comes(self, address: str, *, asks: bool = False, drips: bool = False, health: bool = False) -> Holder | None:
+        """Who came, or None if there was no room. `drips` begins a second request, whose body never ends."""
         networks_of_health = networks([address]) if health else ()
-        holder = Holder(origin_of(address, networks(["10.0.0.0/8"]), networks_of_health))
+        holder = Holder(origin_of(address, networks(["10.0.0.0/8"]), networks_of_health), self.leaving)
         has_room = self.places.take(holder, holder.origin, self.now)
         if not has_room:
             self.places.leave(holder.origin)
             return None
-        self.all.append(holder)
+        self.all[holder] = None
         self.sort_out()
-        if asks:
+        if asks or drips:
             self.places.asked(holder)
+        if drips:
+            self.places.asks(holder, holder.origin, self.now)
         return holder
 
     def sort_out(self) -> None:
-        for holder in [each for each in self.all if each.has_gone]:
-            self.all.remove(holder)
+        while self.leaving:
+            holder = self.leaving.pop()
+            del self.all[holder]
             self.places.asked(holder)
             self.places.leave(holder.origin)
 
@@ -159,6 +165,47 @@ def test_a_trusted_proxy_is_not_counted_but_has_its_places(crowd: Crowd) -> None
     assert sum(each is not None for each in came) == 20
 
 
+def one_of_five_networks(number: int) -> str:
+    """An address of another /56 each time, of five /48."""
+    return f"2001:db8:{number % 5}:{(number // 5 % 250 + 1) << 8:x}::1"
+
+
+SCALED = replace(FEW, connections=200, connections_per_address=40, unasked_per_address=4)  # as 20,000 to 2,048
+
+
+def test_five_networks_whose_bodies_never_end_lock_nobody_out() -> None:
+    """Five IPv6 /48 have more places than there are: twice an address's each."""
+    crowd = Crowd(Places(SCALED))
+    for number in range(400):
+        crowd.comes(one_of_five_networks(number), drips=True)
+        crowd.now += 0.01
+    crowd.sweep()
+    for number in range(20):
+        crowd.now += 2.0
+        crowd.sweep()
+        assert crowd.comes(f"192.0.2.{number}", asks=True) is not None
+    dripping = [each for each in crowd.all if "/64" in each.origin.counted[0]]
+    assert len(dripping) == 5 * 2 * SCALED.unasked_per_address, "an eighth of the places"
+
+
+def test_ten_thousand_honest_connections_keep_their_places() -> None:
+    """With the limits of production: a hundred offices, all of them idle, while five networks only hold places."""
+    crowd = Crowd(Places(Limits()))
+    honest = [crowd.comes(f"198.51.{number // 50 % 2}.{number % 50}", asks=True) for number in range(10_000)]
+    assert None not in honest
+    for each in honest:
+        assert each is not None
+        each.until = 75.0  # the first to make room, if it had to be made
+    for number in range(20_480):
+        crowd.comes(one_of_five_networks(number), drips=number % 2 == 0)
+        crowd.now += 0.001
+        if number % 2000 == 0:
+            crowd.sweep()
+    crowd.sweep()
+    assert not any(each is None or each.has_gone for each in honest)
+    assert crowd.comes("192.0.2.1", asks=True) is not None
+
+
 # On real sockets.
 
 
@@ -183,6 +230,39 @@ def test_five_addresses_with_half_heads_lock_nobody_out() -> None:
             honest = comes_from(f"127.0.2.{number}", here)
             honest.send(GET)
             assert honest.answer()[0] == 200
+
+
+def test_five_addresses_with_bodies_that_never_end_lock_nobody_out() -> None:
+    """Also on connections that have asked for something before, and of exchanges that no workspace gets."""
+
+    def api(peer: Peer) -> None:
+        while peer.head():
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    limits = replace(FEW, connections=40, unasked_seconds=0.0)
+    with upstream(api) as there, proxy(PlainGate(Route("api", there.address)), limits) as here:
+        for number in range(100):
+            peer = comes_from(f"127.0.1.{number % 5}", here)
+            with suppress(OSError, EOFError):  # it has gone already
+                peer.send(GET)
+                peer.answer()
+                peer.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\nx")
+        for number in range(3):
+            honest = comes_from(f"127.0.2.{number}", here)
+            honest.send(GET)
+            assert honest.answer()[0] == 200
+
+
+def test_what_a_workspace_gets_may_take_its_time() -> None:
+    with running(replace(FEW, connections=40, unasked_seconds=0.0)) as here:
+        uploads = []
+        for number in range(8):
+            uploads.append(comes_from("127.0.1.1", here))
+            uploads[-1].send(b"PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx")
+            eventually(lambda number=number: len(here.gate.requests) > number, "it is at it")  # type: ignore[misc]
+        for peer in uploads:
+            peer.send(b"y")
+            assert peer.answer()[0] == 200
 
 
 def test_when_full_a_half_sent_head_makes_room_for_a_whole_one() -> None:
@@ -223,11 +303,13 @@ def test_an_address_from_which_somebody_logged_in_asked_gets_in_when_it_is_full(
     """The API says so, to the proxy alone."""
 
     def api(peer: Peer) -> None:
-        while head := peer.head():
+        while (head := peer.head()) and b"/slow" not in head:
             told = b"x-codehub-login: 1\r\n" if b"cookie" in head else b""
             peer.send(b"HTTP/1.1 200 OK\r\n%bContent-Length: 2\r\n\r\nok" % told)
+        peer.sock.settimeout(None)
+        peer.sock.recv(1)
 
-    working = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+    working = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
     with upstream(api) as there, proxy(PlainGate(Route("api", there.address)), FEW) as here:
         person = comes_from("127.0.1.1", here)
         person.send(b"GET / HTTP/1.1\r\nHost: a\r\nCookie: s\r\n\r\n")

@@ -1,4 +1,4 @@
-"""One reading of Host and Authorization: that of the public port (proxy/heads.py), also where no proxy of ours is before.
+"""One reading of Host and Authorization: that of the public port (proxy/heads.py), also where our proxy is not before.
 
 A server that is asked by itself (`codehub api`, a health port) takes the first Host or the last, and proxies in front
 of it may take another one.

@@ -120,9 +120,6 @@ class Client(Answering):
         except BadHead as bad:
             self._refuse(bad)
             return
-        if self._is_unasked:
-            self._is_unasked = False
-            self._engine.places.asked(self)
         self._buffer = data[end + 4 :]
         self._is_large = end > LONGEST_BYTES
         self._begin(head)
@@ -159,6 +156,7 @@ class Client(Answering):
         self._head = head
         fields = head.fields
         self._body = request_body(fields) if fields.length or fields.is_chunked else None
+        self._watch(is_whole=self._body is None)
         self._is_last = head.minor == 0 or b"close" in fields.connection
         self._takes_whole = not self._is_last and self._body is None and head.method != b"HEAD"
         request = self.request = request_of(
@@ -173,6 +171,16 @@ class Client(Answering):
             self._answer(answers.BAD_EXPECT)
         else:
             self._go(self._ask())
+
+    def _watch(self, *, is_whole: bool) -> None:
+        """Whether it still has to send something before it counts as one that asks."""
+        if is_whole is not self._is_unasked:
+            return
+        self._is_unasked = not is_whole
+        if is_whole:
+            self._engine.places.asked(self)
+        elif self._origin is not None:
+            self._engine.places.asks(self, self._origin, self._engine.now())
 
     def _ask(self) -> Decision | Awaitable[Decision]:
         try:
@@ -230,6 +238,8 @@ class Client(Answering):
         target = sent_target(head.target, route) if route.strip else head.target
         upstream.begin(self, b"%b %b HTTP/1.1\r\n%b" % (head.method, target, self._sent[3]))
         if self._body is not None:
+            if route.workspace is not None:
+                self._watch(is_whole=True)
             if self._buffer:
                 data, self._buffer = self._buffer, b""
                 self._send_body(data)
@@ -265,6 +275,7 @@ class Client(Answering):
         if self._counts:
             route.used_at = now
         if body.done:
+            self._watch(is_whole=True)
             self._buffer, body.rest = body.rest, b""
             if self._has_answered:
                 self._deadline = None

@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
         """With an origin it has its place already (accepting.py)."""
         self._engine = engine
         self._origin = origin
-        self._is_unasked = True  # it has not sent a whole request yet
+        self._is_unasked = True  # it has not sent a whole request yet (places.py)
         self._state = HEAD
         self._buffer = b""  # what came before its turn
         self._has_ended = False  # the client will send no more
@@ -94,8 +94,10 @@ class Connection(asyncio.Protocol):
         self.end()
 
     def idle_until(self) -> float | None:
-        """When its time is over, if it waits for its next request."""
-        return self._deadline if self._state is HEAD else None
+        """When its time is over, if it waits for its next request, or does not take the answer to its last."""
+        if self._state is not HEAD:
+            return None
+        return self._deadline if self._can_write else self._stuck[1] + self._engine.limits.stalled_seconds
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._state = CLOSED

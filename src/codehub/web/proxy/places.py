@@ -2,8 +2,9 @@
 
 - An address has so many places, and far fewer for connections that have not sent a whole request within a second:
   one more, and its own oldest one goes. IPv6 is counted by /64, by /56 and by /48: one customer may have all of it.
+  A body belongs to its request, unless a workspace gets it: whoever is let in there is logged in.
 - When all places are taken, the oldest connection that has not sent a whole request goes, else one that idles between
-  two requests. So whoever only holds places keeps nobody out.
+  two requests or takes no answer. So whoever only holds places keeps nobody out.
 - The last places are for health checks, trusted proxies, and addresses from which somebody logged in came lately.
 """
 
@@ -38,7 +39,7 @@ class Holder(Protocol):
         ...
 
     def idle_until(self) -> float | None:
-        """When its time is over, if it waits for its next request."""
+        """When its time is over, if it waits for its next request, or does not take the answer to its last."""
         ...
 
 
@@ -81,13 +82,17 @@ class Places:
         most = limits.connections if self._is_preferred(origin, now) else limits.connections - limits.reserved
         if self._taken > most and not self._make_room():
             return False
+        self.asks(holder, origin, now)
+        return True
+
+    def asks(self, holder: Holder, origin: Origin, now: float) -> None:
+        """It has begun a request, and is watched until that is whole."""
         self._unasked[holder] = origin
         for name in origin.counted:
             self._unasked_by_name.setdefault(name, OrderedDict())[holder] = now
-        return True
 
     def asked(self, holder: Holder) -> None:
-        """It has sent a whole request, or has ended before."""
+        """It has sent a whole request, or one that a workspace gets, or has ended before."""
         origin = self._unasked.pop(holder, None)
         for name in origin.counted if origin is not None else ():
             others = self._unasked_by_name[name]
