@@ -125,7 +125,12 @@ def found_by_the_browser(here: Proxy) -> tuple[str, frozenset[bytes]]:
         return "cut", frozenset()
     assert reader.trailing_data[0] == b"", "nothing comes after it"
     peer.close()
-    return f"{status} {body.decode('latin-1')}".rstrip() if status < 400 else str(status), frozenset(names)
+    return written(status, body), frozenset(names)
+
+
+def written(status: int, body: bytes) -> str:
+    """An answer in a line; what refuses has a body of its own."""
+    return f"{status} {body.decode('latin-1')}".rstrip() if status < 400 else str(status)
 
 
 def test_each_answer_is_whole_and_says_nothing_that_is_not_its_own_or_is_none() -> None:
