@@ -148,6 +148,7 @@ async def test_rules_that_somebody_flushed_are_put_up_again(lab: Lab, pair: Pair
 async def test_it_says_what_is_in_force(pair: Pair) -> None:
     text = " ".join(pair.driver.isolation())
     assert "NOT" not in text
+    assert "The disk space of a home is not limited." in text
     assert ("no outbound network" in text) == (pair.options.outbound is Outbound.NONE)
 
 

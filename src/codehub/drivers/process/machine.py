@@ -39,6 +39,7 @@ NETWORKS = {
 }
 _FIRST_FREE = 3  # descriptors 0, 1 and 2 are the standard ones
 _OPEN_FILES = 65536
+_CAP_SYS_RESOURCE = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,7 @@ class Machine:
         self.layout = layout
         self.is_root = os.geteuid() == 0
         self.users = options.users if self.is_root else None
+        self.is_oom_score_final = _has(_CAP_SYS_RESOURCE)  # whoever raised it so, and nobody less, lowers it again
         self.etc = {name: layout.root / "etc" / name for name in ETC_FILES}
         self._scripts: Scripts | None = None
         self.job_code = JobCode(layout, for_others=False)
@@ -190,11 +192,15 @@ class Machine:
             lines.append("Each workspace runs under a user id of its own.")
         elif self.bwrap is None:
             lines.append("WARNING: they run as your own user: any of them can read and change all your files.")
+            if self.seccomp is None:
+                lines.append("WARNING: they reach the keys of your own user (keyrings), and share a keyring by it.")
         return [
             *lines,
             self._calls(),
             self._limits(),
-            "The disk space of a home is not limited; a reserve of the disk is kept free.",
+            *([] if self.is_oom_score_final else ["Workspaces can undo that memory which runs out ends them first."]),
+            "The disk space of a home is not limited; "
+            + ("no reserve of the disk is kept free." if self.options.reserve == 0 else "a reserve is kept free."),
         ]
 
     def _calls(self) -> str:
@@ -335,5 +341,11 @@ class Machine:
 
 
 @functools.cache
+def _has(capability: int) -> bool:
+    """Whether this process has it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return any(int(line.split()[1], 16) >> capability & 1 for line in lines if line.startswith("CapEff:"))
+
+
 def _resolved(path: str) -> Path:
     return Path(path).resolve()

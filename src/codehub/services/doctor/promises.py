@@ -11,8 +11,10 @@ from codehub.model.workspace import InstanceBackend
 
 _NO_SANDBOX, _HOST_NETWORK = "run without a sandbox", "share this machine's network"
 _OWN_USER, _NO_FILTER = "run as your own user", "system calls of workspaces are not filtered"
+_OWN_KEYS, _NO_RESERVE = "reach the keys of your own user", "no reserve of the disk is kept free"
+_OWN_OOM_SCORE = "undo that memory which runs out ends them first"
 _NO_LIMITS = "total memory are not all limited"
-_OPEN_DOCKER = "NOT isolated"
+_OPEN_DOCKER, _NO_SIZE = "NOT isolated", "The disk space of a home is not limited."
 _OPEN_K8S = ("does not enforce network policies", "could not be found out", "is not known yet")
 
 
@@ -63,6 +65,7 @@ PROMISES: Mapping[InstanceBackend, Sequence[Promise]] = {
             "no key of whoever started CodeHub, and no channel by keyrings",
             "a session keyring for each start",
             "test_keyrings.py::test_a_workspace_has_neither_our_keys_nor_another_ones",
+            (_OWN_KEYS,),
         ),
         Promise(
             "few of the kernel's calls, no socket but the usual ones",
@@ -93,11 +96,13 @@ PROMISES: Mapping[InstanceBackend, Sequence[Promise]] = {
             "memory that runs out ends it before CodeHub",
             "`oom_score_adj` 500",
             "test_escapes.py::test_it_is_killed_before_codehub_when_memory_runs_out",
+            (_OWN_OOM_SCORE,),
         ),
         Promise(
             "the database does not meet a full disk",
             "a reserve, below which nothing is started",
             "test_disk.py::test_five_percent_of_a_real_disk_are_kept_free",
+            (_NO_RESERVE,),
             decision="0021-disk-reserve",
         ),
         Promise(
@@ -149,6 +154,22 @@ PROMISES: Mapping[InstanceBackend, Sequence[Promise]] = {
             "test_isolation.py::test_jobs_reach_the_store_and_nothing_else",
             (_OPEN_DOCKER,),
         ),
+        Promise(
+            "no more processors, memory and processes than its limits",
+            "the container's limits, unless `WORKSPACE_CPUS`, `_MEMORY` or `_PIDS` is 0",
+            "test_spec.py::test_golden",
+        ),
+        Promise(
+            "few of the kernel's calls",
+            "the engine's default seccomp profile, which no container of ours takes away",
+            "test_spec.py::test_golden",
+        ),
+        Promise(
+            "no more disk than a size of its own",
+            "nothing: volumes have no size; give the engine a disk of its own",
+            "test_isolation.py::test_it_says_what_is_in_force",
+            (_NO_SIZE,),
+        ),
     ),
     InstanceBackend.K8S: (
         Promise(
@@ -173,6 +194,21 @@ PROMISES: Mapping[InstanceBackend, Sequence[Promise]] = {
             "network policies",
             "test_manifests.py::test_metadata_is_never_allowed",
             _OPEN_K8S,
+        ),
+        Promise(
+            "no more processors and memory than its limits",
+            "the container's limits, unless `WORKSPACE_CPUS` or `_MEMORY` is 0 (processes: `podPidsLimit`)",
+            "test_manifests.py::test_exactly_this_is_asked_for",
+        ),
+        Promise(
+            "few of the kernel's calls",
+            "the seccomp profile `RuntimeDefault`",
+            "test_manifests.py::test_exactly_this_is_asked_for",
+        ),
+        Promise(
+            "no more disk than its claim",
+            "the claim's size, where the storage class enforces it",
+            "test_manifests.py::test_exactly_this_is_asked_for",
         ),
     ),
 }
