@@ -68,13 +68,13 @@ class Site:
 
 
 @contextmanager
-def running_site(database: str, redis: str) -> Iterator[Site]:
+def running_site(database: str, redis: str, images: Mapping[InstanceBackend, list[str]] = IMAGES) -> Iterator[Site]:
     started: Future[tuple[Site, asyncio.Event]] = Future()
     said = io.StringIO()
 
     def live() -> None:
         try:
-            asyncio.run(_live(database, redis, said, started))
+            asyncio.run(_live(database, redis, images, said, started))
         except BaseException as error:  # noqa: BLE001 - told to whoever waits
             if not started.done():
                 started.set_exception(error)
@@ -96,7 +96,11 @@ def running_site(database: str, redis: str) -> Iterator[Site]:
 
 
 async def _live(
-    database: str, redis_url: str, said: io.StringIO, started: "Future[tuple[Site, asyncio.Event]]"
+    database: str,
+    redis_url: str,
+    images: Mapping[InstanceBackend, list[str]],
+    said: io.StringIO,
+    started: "Future[tuple[Site, asyncio.Event]]",
 ) -> None:
     settings, world, over = Settings.load(), MemoryWorld(), asyncio.Event()
     quick = settings.coordinator.model_copy(update={"idle_interval": 0.2, "active_interval": 0.05})
@@ -107,7 +111,7 @@ async def _live(
         open_redis(redis_url) as redis,
         open_coordinator(settings, infrastructure, database, redis_url) as coordinator,
     ):
-        context = Context(settings, pool, redis, lambda: IMAGES, InstanceBackend.PROCESS)
+        context = Context(settings, pool, redis, lambda: images, InstanceBackend.PROCESS)
         app = application({Dependency.COORDINATOR: coordinator.check}, context)
         with contextlib.closing(listen("127.0.0.1", 0)) as listener:
             site = Site(url_of(listener).rstrip("/"), world, database, pool, asyncio.get_running_loop(), said)

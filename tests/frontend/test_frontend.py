@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from codehub.model.conditions import archive_adopted
+from codehub.model.images import allows, is_reference
 from codehub.model.ttl import next_transition
 from codehub.model.workspace import Desired, Phase
 from codehub.web.dashboard import built
@@ -44,6 +45,40 @@ def test_it_understands_that_a_newer_archive_was_adopted(node: str) -> None:
     done = subprocess.run(command, check=True, cwd=FRONTEND, capture_output=True, text=True, timeout=60)
     said = [f"{at:%Y-%m-%dT%H:%M}:00Z" for at in (b.NOW, b.later(3600))]
     assert json.loads(done.stdout) == dict(zip(("archive", "database"), said, strict=True))
+
+
+def test_it_reads_the_allow_list_as_the_server_does(node: str) -> None:
+    patterns = [
+        "*",
+        "registry.example/*",
+        "registry.example/team/*",
+        "codercom/*:latest",
+        "a.b/c-*",
+        "r.example:5000/x/*",
+    ]
+    references = [
+        "ide",
+        "registry.example/ide",
+        "registry.example/team/ide:1",
+        "registryxexample/team/ide",
+        "a.b/c-d/e",
+    ]
+    references += [
+        "codercom/code-server:latest",
+        "codercom/x/y:latest",
+        "a.b/c-d",
+        "axb/c-d",
+        "r.example:5000/x/y@sha256:",
+    ]
+    references += ["registry.example/team/", ""]
+    pairs = [(pattern, reference) for pattern in patterns for reference in references]
+    script = """import { matches } from "./src/lib/images.ts";
+                console.log(JSON.stringify(JSON.parse(process.argv[1]).map(([a, b]) => matches(a, b))))"""
+    command = [node, "--input-type=module", "-e", script, json.dumps(pairs)]
+    done = subprocess.run(command, check=True, cwd=FRONTEND, capture_output=True, text=True, timeout=60)
+    for (pattern, reference), said in zip(pairs, json.loads(done.stdout), strict=True):
+        # What is no reference at all is refused by the server alone.
+        assert said == allows(pattern, reference) or not is_reference(reference), (pattern, reference)
 
 
 def test_it_understands_why_a_ttl_acts(node: str) -> None:

@@ -176,6 +176,9 @@ export const en = {
   "create.image_on": "{image} (on {backend})",
   "create.other_image": "Another image",
   "create.other_image_hint": "Allowed: {patterns}",
+  "create.not_allowed": "This image is not allowed. {allowed}",
+  "create.image_gone": "The image {image} is no longer available. Choose another one.",
+  "create.backend": "Backend",
   "create.no_images":
     "No IDE is installed at the moment. An administrator installs one with “codehub ide install jupyterlab”.",
   "create.more": "When it stops and is archived",

@@ -1,15 +1,23 @@
-/** What was typed and not saved is there again after a look elsewhere, a reload or a crash; of this tab alone. */
+/**
+ * What was typed and not saved is there again after a look elsewhere, a reload or a crash; of this tab alone. With it is
+ * kept what it began from, so that what others wrote meanwhile is noticed.
+ */
 
 import { useState } from "react";
 
 const PREFIX = "codehub.draft.";
 
-export function useDraft(key: string): [string | null, (text: string | null) => void] {
-  const [text, setText] = useState<string | null>(() => read(key));
+export interface Draft {
+  text: string;
+  base: string | null;
+}
+
+export function useDraft(key: string): [Draft | null, (draft: Draft | null) => void] {
+  const [draft, setDraft] = useState<Draft | null>(() => read(key));
   return [
-    text,
+    draft,
     (now) => {
-      setText(now);
+      setDraft(now);
       write(key, now);
     },
   ];
@@ -24,18 +32,30 @@ export function forgetDrafts(): void {
   }
 }
 
-function read(key: string): string | null {
+function read(key: string): Draft | null {
   try {
-    return sessionStorage.getItem(PREFIX + key);
+    return draftOf(sessionStorage.getItem(PREFIX + key));
   } catch {
     return null;
   }
 }
 
-function write(key: string, text: string | null): void {
+/** Of what is kept; an earlier version kept the text alone. */
+export function draftOf(kept: string | null): Draft | null {
+  if (kept === null) return null;
   try {
-    if (text === null) sessionStorage.removeItem(PREFIX + key);
-    else sessionStorage.setItem(PREFIX + key, text);
+    const { text, base } = JSON.parse(kept) as Partial<Draft>;
+    if (typeof text === "string") return { text, base: base ?? null };
+  } catch {
+    // the text alone
+  }
+  return { text: kept, base: null };
+}
+
+function write(key: string, draft: Draft | null): void {
+  try {
+    if (draft === null) sessionStorage.removeItem(PREFIX + key);
+    else sessionStorage.setItem(PREFIX + key, JSON.stringify(draft));
   } catch {
     // it is lost with the tab, as before
   }

@@ -1,6 +1,6 @@
-/** What can be done to all selected workspaces at once. */
+/** What can be done to all selected workspaces at once: to those that are seen, whatever else was selected before. */
 
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import type { Workspace } from "../api/types.ts";
 import { counted, t } from "../lib/language.ts";
 import { explain } from "../lib/phrases.ts";
@@ -10,7 +10,7 @@ import { store, useStoreVersion } from "../state/store.ts";
 import { Ask } from "../ui/dialog.tsx";
 import type { IconName } from "../ui/icons.tsx";
 import { Button } from "../ui/parts.tsx";
-import { say } from "../ui/toasts.tsx";
+import { say, warn } from "../ui/toasts.tsx";
 
 const ICONS: Record<BulkVerb, IconName> = { start: "play", stop: "stop", archive: "archive", delete: "trash" };
 
@@ -19,7 +19,8 @@ export function BulkBar({ shown }: { shown: readonly string[] }) {
   const ids = useSelection();
   const [busy, setBusy] = useState<BulkVerb | null>(null);
   const [deleting, setDeleting] = useState<Workspace[] | null>(null);
-  const chosen = ids.flatMap((id) => store.get(id) ?? []);
+  const seen = useMemo(() => new Set(shown), [shown]);
+  const chosen = ids.flatMap((id) => (seen.has(id) ? (store.get(id) ?? []) : []));
   if (!chosen.length) return null;
 
   async function act(verb: BulkVerb, workspaces: readonly Workspace[]): Promise<void> {
@@ -84,5 +85,6 @@ function tell(verb: BulkVerb, { done, failed }: Outcome): void {
   select(failed.map(({ workspace }) => workspace.id));
   if (done.length) say(counted(`bulk.done_${verb}`, done.length));
   const [first] = failed;
-  if (first) say(t("bulk.failed", { n: failed.length, name: first.workspace.name, why: explain(first.error).text }));
+  if (first)
+    warn(counted("bulk.failed", failed.length, { name: first.workspace.name, why: explain(first.error).text }));
 }

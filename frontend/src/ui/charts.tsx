@@ -3,12 +3,14 @@
 import type { ReactNode } from "react";
 import { dateTime } from "../lib/format.ts";
 import { language, t } from "../lib/language.ts";
+import { piecesOf } from "../lib/pieces.ts";
 
 export interface Series {
   name: string;
   /** A class that gives the colour: --series. */
   tone: string;
-  values: number[];
+  /** null: it was not known then, and a line has a gap. */
+  values: (number | null)[];
 }
 
 interface Props {
@@ -33,7 +35,7 @@ const BOTTOM = 20;
 
 export function Chart({ title, times, series, stacked = false, from, to, format, none, whole = false }: Props) {
   const tops = stacked ? sums(series) : series.map((each) => each.values);
-  const highest = nice(Math.max(0, ...tops.flat()));
+  const highest = nice(Math.max(0, ...tops.flat().map((value) => value ?? 0)));
   const marks = whole && highest < 2 ? [0, 1] : [0, 0.5, 1];
   const x = (at: number): number => LEFT + ((at - from) / Math.max(1, to - from)) * (WIDTH - LEFT);
   const y = (value: number): number => TOP + (1 - value / highest) * (HEIGHT - TOP - BOTTOM);
@@ -83,17 +85,19 @@ export function Chart({ title, times, series, stacked = false, from, to, format,
 interface LineProps {
   tone: string;
   times: number[];
-  values: number[];
+  values: (number | null)[];
   x: (at: number) => number;
   y: (value: number) => number;
 }
 
 function Line({ tone, times, values, x, y }: LineProps): ReactNode {
-  const points = times.map((at, index) => [x(at), y(values[index] ?? 0)] as const);
+  const pieces = piecesOf(times, values).map((piece) => piece.map(([at, value]) => [x(at), y(value)] as const));
   return (
     <g className={tone}>
-      <polyline className="line" points={points.map((each) => each.join(",")).join(" ")} />
-      {points.map(([cx, cy]) => (
+      {pieces.map((piece) => (
+        <polyline key={piece[0]?.[0]} className="line" points={piece.map((each) => each.join(",")).join(" ")} />
+      ))}
+      {pieces.flat().map(([cx, cy]) => (
         <circle key={cx} cx={cx} cy={cy} r={2.5} />
       ))}
     </g>
@@ -119,7 +123,7 @@ function Numbers({ times, series, format }: { times: number[]; series: Series[];
               <tr key={at}>
                 <td>{dateTime(new Date(at).toISOString())}</td>
                 {series.map((each) => (
-                  <td key={each.name}>{format(each.values[index] ?? 0)}</td>
+                  <td key={each.name}>{told(each.values[index], format)}</td>
                 ))}
               </tr>
             ))}
@@ -130,19 +134,23 @@ function Numbers({ times, series, format }: { times: number[]; series: Series[];
   );
 }
 
+function told(value: number | null | undefined, format: (value: number) => string): string {
+  return typeof value === "number" ? format(value) : "–";
+}
+
 /** The upper edge of each area: its own values on top of those before it. */
 function sums(series: Series[]): number[][] {
   const edges: number[][] = [];
   for (const each of series) {
     const below = edges.at(-1);
-    edges.push(each.values.map((value, index) => value + (below?.[index] ?? 0)));
+    edges.push(each.values.map((value, index) => (value ?? 0) + (below?.[index] ?? 0)));
   }
   return edges;
 }
 
 function area(
   times: number[],
-  tops: number[][],
+  tops: (number | null)[][],
   index: number,
   x: (at: number) => number,
   y: (value: number) => number,
@@ -151,7 +159,8 @@ function area(
   // A single point has no width: it is drawn as a narrow bar.
   const [only = 0] = times;
   const at = times.length === 1 ? [only - lasting / 100, only] : times;
-  const value = (edge: number[] | undefined, place: number): number => edge?.[Math.min(place, edge.length - 1)] ?? 0;
+  const value = (edge: (number | null)[] | undefined, place: number): number =>
+    edge?.[Math.min(place, edge.length - 1)] ?? 0;
   const upper = at.map((time, place) => `${x(time)},${y(value(tops[index], place))}`);
   const lower = at.map((time, place) => `${x(time)},${y(index ? value(tops[index - 1], place) : 0)}`).reverse();
   return `M${[...upper, ...lower].join("L")}Z`;

@@ -41,8 +41,16 @@ function dismiss(id: number): void {
   set(toasts.filter((each) => each.id !== id));
 }
 
+const SAID_MS = 5_000;
+const FAILED_MS = 15_000;
+
 export function say(text: string): void {
-  show(text, 5_000);
+  show(text, SAID_MS);
+}
+
+/** Something did not work, and needs to be read. */
+export function warn(text: string): void {
+  show(text, FAILED_MS, { bad: true });
 }
 
 /**
@@ -54,7 +62,7 @@ export function complain(error: unknown, instead?: { name: string; again: () => 
   if (error.status === 401) return; // the login is shown
   const { text, running } = explain(error);
   if (!instead || !running.length) {
-    show(text, 15_000, { bad: true, running });
+    show(text, FAILED_MS, { bad: true, running });
     return;
   }
   const act = async (stop: Running): Promise<void> => {

@@ -7,6 +7,7 @@
 import { useState } from "react";
 import { ApiError } from "../../api/client.ts";
 import type { Workspace, WorkspaceChange } from "../../api/types.ts";
+import { isSame } from "../../lib/changed.ts";
 import { change, readForChange } from "../../state/verbs.ts";
 
 export interface Editing {
@@ -20,8 +21,11 @@ export interface Editing {
 
 const TRIES = 4;
 
-export function useEditing(workspace: Workspace, fields: (keyof WorkspaceChange & keyof Workspace)[]): Editing {
-  const [began, setBegan] = useState(workspace);
+type Fields = readonly (keyof WorkspaceChange & keyof Workspace)[];
+
+/** `base` is what the fields were when editing began, where that was before this page was loaded. */
+export function useEditing(workspace: Workspace, fields: Fields, base: Partial<Workspace> = {}): Editing {
+  const [began, setBegan] = useState({ ...workspace, ...base });
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
   const [theirs, setTheirs] = useState<Workspace | null>(null);
@@ -32,7 +36,7 @@ export function useEditing(workspace: Workspace, fields: (keyof WorkspaceChange 
     try {
       for (let tries = 1; ; tries++) {
         const now = await readForChange(workspace.id);
-        if (!overwrite && fields.some((field) => now.workspace[field] !== began[field])) {
+        if (!overwrite && fields.some((field) => !isSame(now.workspace[field], began[field]))) {
           setTheirs(now.workspace);
           return false;
         }

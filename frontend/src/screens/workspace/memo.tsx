@@ -9,18 +9,18 @@ import { useEditing } from "./editing.ts";
 import { Theirs } from "./theirs.tsx";
 
 export function Memo({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
-  const [text, setText] = useDraft(`memo.${workspace.id}`);
-  const editing = useEditing(workspace, ["memo"]);
+  const [draft, setDraft] = useDraft(`memo.${workspace.id}`);
+  const editing = useEditing(workspace, ["memo"], draft ? { memo: draft.base } : {});
   const fixed = workspace.deleted_at !== null || workspace.desired_state === "DELETED";
 
   async function save(overwrite = false): Promise<void> {
-    if (await editing.save({ memo: text || null }, overwrite)) {
-      setText(null);
+    if (await editing.save({ memo: draft?.text || null }, overwrite)) {
+      setDraft(null);
       await reload();
     }
   }
 
-  if (text === null) {
+  if (draft === null) {
     return (
       <Panel
         title={t("memo.title")}
@@ -30,7 +30,7 @@ export function Memo({ workspace, reload }: { workspace: Workspace; reload: () =
               kind="quiet"
               onClick={() => {
                 editing.begin();
-                setText(workspace.memo ?? "");
+                setDraft({ text: workspace.memo ?? "", base: workspace.memo });
               }}
             >
               {t(workspace.memo ? "app.edit" : "memo.write")}
@@ -46,8 +46,8 @@ export function Memo({ workspace, reload }: { workspace: Workspace; reload: () =
     <Panel title={t("memo.title")}>
       <textarea
         aria-label={t("memo.title")}
-        value={text}
-        onChange={(event) => setText(event.target.value)}
+        value={draft.text}
+        onChange={(event) => setDraft({ ...draft, text: event.target.value })}
         maxLength={20_000}
         rows={8}
         // biome-ignore lint/a11y/noAutofocus: it was asked for
@@ -56,10 +56,10 @@ export function Memo({ workspace, reload }: { workspace: Workspace; reload: () =
       <p className="fine">{t("memo.hint")}</p>
       <Problem error={editing.error} />
       {editing.theirs && (
-        <Theirs value={editing.theirs.memo ?? ""} onTake={() => setText(null)} onOverwrite={() => void save(true)} />
+        <Theirs value={editing.theirs.memo ?? ""} onTake={() => setDraft(null)} onOverwrite={() => void save(true)} />
       )}
       <div className="verb-row end">
-        <Button onClick={() => setText(null)}>{t("app.cancel")}</Button>
+        <Button onClick={() => setDraft(null)}>{t("app.cancel")}</Button>
         <Button kind="primary" busy={editing.busy} onClick={() => void save()}>
           {t("app.save")}
         </Button>

@@ -4,7 +4,9 @@ import { type FormEvent, useState } from "react";
 import { get } from "../../api/client.ts";
 import type { Images, Workspace, WorkspaceChange } from "../../api/types.ts";
 import { useLoaded } from "../../lib/hooks.ts";
+import { backendsFor, choicesOf, patternsOf } from "../../lib/images.ts";
 import { t } from "../../lib/language.ts";
+import { tagsOf } from "../../lib/tags.ts";
 import { Button, Field, Panel, Problem } from "../../ui/parts.tsx";
 import { say } from "../../ui/toasts.tsx";
 import { ARCHIVE_CHOICES, STANDBY_CHOICES, TtlField } from "../../ui/ttl.tsx";
@@ -13,23 +15,15 @@ import { Theirs } from "./theirs.tsx";
 
 const FIELDS = ["description", "tags", "image_ref", "standby_ttl_seconds", "archive_ttl_seconds"] as const;
 
-/** What is between commas, each once. */
-export function tagsOf(text: string): string[] {
-  const tags = text.split(",").map((each) => each.trim());
-  return [...new Set(tags.filter(Boolean))];
-}
-
 export function Settings({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
   const [changed, setChanged] = useState<WorkspaceChange>({});
-  const [tags, setTags] = useState<string | null>(null); // as they are typed
-  const editing = useEditing(workspace, [...FIELDS]);
+  // As they are typed.
+  const [tags, setTags] = useState<string | null>(null);
+  const [typedImage, setTypedImage] = useState("");
+  const editing = useEditing(workspace, FIELDS);
   const images = useLoaded(() => get<Images>("/images"), "images");
   const now = { ...workspace, ...changed };
   const dirty = Object.keys(changed).length > 0;
-  const names = (images.data?.items ?? [])
-    .filter((each) => each.backends.includes(workspace.backend) && !each.is_pattern)
-    .map((each) => each.name);
-  const offered = names.includes(workspace.image_ref) ? names : [workspace.image_ref, ...names];
   if (workspace.desired_state === "DELETED") return null;
 
   function edit(change: WorkspaceChange): void {
@@ -37,8 +31,10 @@ export function Settings({ workspace, reload }: { workspace: Workspace; reload: 
     setChanged({ ...changed, ...change });
   }
   function forget(): void {
+    editing.begin();
     setChanged({});
     setTags(null);
+    setTypedImage("");
   }
   async function save(overwrite = false): Promise<void> {
     if (await editing.save(changed, overwrite)) {
@@ -77,15 +73,17 @@ export function Settings({ workspace, reload }: { workspace: Workspace; reload: 
             />
           )}
         </Field>
-        <Field label={t("create.image")} hint={t("settings.image_hint")}>
-          {(ids) => (
-            <select {...ids} value={now.image_ref} onChange={(event) => edit({ image_ref: event.target.value })}>
-              {offered.map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <ImageField
+          workspace={workspace}
+          images={images.data}
+          value={now.image_ref}
+          typed={typedImage}
+          onChange={(image_ref) => edit({ image_ref })}
+          onType={(text) => {
+            setTypedImage(text);
+            edit({ image_ref: text.trim() || workspace.image_ref });
+          }}
+        />
         <TtlField
           label={t("settings.standby")}
           hint={t("settings.standby_hint")}
@@ -118,5 +116,50 @@ export function Settings({ workspace, reload }: { workspace: Workspace; reload: 
         )}
       </form>
     </Panel>
+  );
+}
+
+interface ImageFieldProps {
+  workspace: Workspace;
+  images: Images | null;
+  value: string;
+  typed: string;
+  onChange: (image: string) => void;
+  onType: (text: string) => void;
+}
+
+/** The backend stays: what it cannot run is not offered. */
+function ImageField({ workspace, images, value, typed, onChange, onType }: ImageFieldProps) {
+  const { image_ref: current, backend } = workspace;
+  const names = images ? choicesOf(images).flatMap((each) => (each.backend === backend ? each.image : [])) : [];
+  const patterns = images ? patternsOf(images, backend) : [];
+  const allowed = t("create.other_image_hint", { patterns: patterns.join(", ") });
+  const refused = images && typed.trim() && !backendsFor(images, typed.trim()).includes(backend);
+  return (
+    <>
+      <Field label={t("create.image")} hint={t("settings.image_hint")}>
+        {(ids) => (
+          <select
+            {...ids}
+            value={typed ? current : value}
+            disabled={typed !== ""}
+            onChange={(event) => onChange(event.target.value)}
+          >
+            {(names.includes(current) ? names : [current, ...names]).map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        )}
+      </Field>
+      {patterns.length > 0 && (
+        <Field
+          label={t("create.other_image")}
+          hint={allowed}
+          error={refused ? t("create.not_allowed", { allowed }) : null}
+        >
+          {(ids) => <input {...ids} value={typed} maxLength={512} onChange={(event) => onType(event.target.value)} />}
+        </Field>
+      )}
+    </>
   );
 }

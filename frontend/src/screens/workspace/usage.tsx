@@ -11,6 +11,7 @@ import { Panel } from "../../ui/parts.tsx";
 
 const EVERY_MS = 15_000;
 const DAY_MS = 24 * 3_600_000;
+const BREAK_MS = 15 * 60_000; // three points of the day: it did not run, or was not measured
 
 export function Usage({ workspace }: { workspace: Workspace }) {
   if (workspace.phase !== "RUNNING") return null;
@@ -73,9 +74,20 @@ function Ports({ ports }: { ports: NonNullable<Used["ports"]> }) {
   );
 }
 
+/** Between two points that are far apart nothing is known. */
+function withBreaks(day: Used["day"]): Used["day"] {
+  return day.flatMap((each, index) => {
+    const before = day[index - 1];
+    const missed = before && Date.parse(each.at) - Date.parse(before.at) > BREAK_MS;
+    const middle = missed && (Date.parse(each.at) + Date.parse(before.at)) / 2;
+    return middle ? [{ at: new Date(middle).toISOString(), cpus: null, memory_bytes: null }, each] : [each];
+  });
+}
+
 function Day({ usage }: { usage: Used }) {
   const to = serverNow();
-  const times = usage.day.map((each) => Date.parse(each.at));
+  const day = withBreaks(usage.day);
+  const times = day.map((each) => Date.parse(each.at));
   const shared = { times, from: to - DAY_MS, to, none: "" };
   return (
     <details>
@@ -83,15 +95,13 @@ function Day({ usage }: { usage: Used }) {
       <Chart
         {...shared}
         title={t("usage.cpus")}
-        series={[{ name: t("usage.cpus"), tone: "phase-running", values: usage.day.map((each) => each.cpus ?? 0) }]}
+        series={[{ name: t("usage.cpus"), tone: "phase-running", values: day.map((each) => each.cpus) }]}
         format={processors}
       />
       <Chart
         {...shared}
         title={t("usage.memory")}
-        series={[
-          { name: t("usage.memory"), tone: "phase-archived", values: usage.day.map((each) => each.memory_bytes ?? 0) },
-        ]}
+        series={[{ name: t("usage.memory"), tone: "phase-archived", values: day.map((each) => each.memory_bytes) }]}
         format={bytes}
       />
     </details>
