@@ -1,6 +1,7 @@
 """Users: made and changed by administrators, never without one of them left, out at once when disabled."""
 
 import asyncio
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import httpx
@@ -10,9 +11,9 @@ import pytest
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, NotAllowed
 from codehub.model.workspace import Desired
-from codehub.services import accounts
+from codehub.services import accounts, audit
 from codehub.services.accounts import Change
-from codehub.services.actors import Scope, UserRole
+from codehub.services.actors import Actor, ActorKind, Scope, UserRole
 from tests.accounts.people import (
     Person,
     add_person,
@@ -329,6 +330,42 @@ async def test_a_deleted_user_is_out_and_their_workspaces_are_in_the_trash(
     assert (entry["details"]["username"], entry["details"]["workspaces"]) == ("ada", "trash")
 
 
+async def test_the_audit_log_names_whom_and_what_it_tells_of(
+    as_root: httpx.AsyncClient, pool: Pool, root: Person, owner: Connection
+) -> None:
+    ada = await add_person(pool, "ada")
+    headers = {"Cookie": "", **await session_headers(pool, ada)}
+    original = await add_workspace(owner, owner_user_id=ada.id, name="thesis")
+    async with connection(pool) as conn:
+        actor = Actor(
+            user_id=ada.id, username="ada", role=UserRole.USER, kind=ActorKind.USER, credential_id=str(uuid4())
+        )
+        await audit.record(conn, actor, "workspace.create", from_archive=str(original), user="no id")
+    made = (await as_root.post("/api/v1/tokens", headers=headers, json={"name": "ci", "scope": "read"})).json()
+    await as_root.delete(f"/api/v1/tokens/{made['id']}", headers=headers)
+    await as_root.patch(f"/api/v1/users/{ada.id}", json={"max_running": 5})
+    as_root.cookies.clear()
+    assert await ask_to_delete(as_root, ada, workspaces="purge") == (204, "")
+    again = (await as_root.post("/api/v1/users", json={"username": "ada"})).json()
+    await as_root.patch(f"/api/v1/users/{again['id']}", json={"max_running": 6})
+
+    lines = (await as_root.get("/api/v1/admin/audit")).json()["items"]
+    told = [(each["action"], each["user"]["username"], each["names"]) for each in reversed(lines)]
+    assert told == [
+        ("workspace.create", "ada", {"from_archive": "thesis"}),
+        ("token.create", "ada", {"token": "ci"}),
+        ("token.revoke", "ada", {"token": "ci"}),
+        ("user.limits", "root", {"user": "ada"}),
+        ("workspace.purge", "root", {}),
+        ("user.delete", "root", {"user": "ada"}),
+        ("user.create", "root", {"user": "ada"}),
+        ("user.limits", "root", {"user": "ada"}),
+    ]
+    assert all("ada" not in each["details"].values() for each in lines if each["action"] == "user.limits")
+    table = (await as_root.get("/api/v1/admin/audit.csv", params={"user": str(ada.id)})).text.splitlines()
+    assert '""from_archive_name"":""thesis""' in table[-1]
+
+
 async def test_a_purge_leaves_nothing_of_a_deleted_user(
     as_root: httpx.AsyncClient, pool: Pool, owner: Connection
 ) -> None:
@@ -336,6 +373,33 @@ async def test_a_purge_leaves_nothing_of_a_deleted_user(
     broken = await add_workspace(owner, owner_user_id=ada.id, phase="ERROR", desired_state="RUNNING")
     assert await ask_to_delete(as_root, ada, workspaces="purge") == (204, "")
     assert (await read(owner, broken)).wish.purged_at is not None
+
+
+async def test_a_purge_takes_what_is_in_the_trash_and_on_the_way_to_it(
+    as_root: httpx.AsyncClient, pool: Pool, owner: Connection
+) -> None:
+    ada = await add_person(pool, "ada")
+    trashed = {"phase": "DELETING", "desired_state": "DELETED", "deleted_at": datetime.now(UTC)}
+    in_trash = await add_workspace(owner, owner_user_id=ada.id, **trashed)
+    going = await add_workspace(owner, owner_user_id=ada.id, phase="STANDBY", desired_state="DELETED")
+    busy = await add_workspace(owner, owner_user_id=ada.id, **trashed, operation="DELETING")
+    gone = await add_workspace(owner, owner_user_id=ada.id, **{**trashed, "phase": "DELETED"})
+    assert await ask_to_delete(as_root, ada, workspaces="purge") == (409, "workspaces_busy")
+    await change(owner, busy, operation="NONE")
+    assert await ask_to_delete(as_root, ada, workspaces="purge") == (204, "")
+    for identity in (in_trash, going, busy):
+        assert (await read(owner, identity)).wish.purged_at is not None
+    assert (await read(owner, gone)).wish.purged_at is None, "nothing was left of it"
+
+
+async def test_the_trash_of_a_deleted_user_keeps_its_time(
+    as_root: httpx.AsyncClient, pool: Pool, owner: Connection
+) -> None:
+    ada = await add_person(pool, "ada")
+    trashed = {"phase": "DELETING", "desired_state": "DELETED", "deleted_at": datetime.now(UTC)}
+    in_trash = await add_workspace(owner, owner_user_id=ada.id, **trashed)
+    assert await ask_to_delete(as_root, ada, workspaces="trash") == (204, "")
+    assert (await read(owner, in_trash)).wish.purged_at is None
 
 
 async def test_an_account_stays_until_what_is_busy_of_it_is_at_rest(

@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from codehub.db.archives import KNOWN, KNOWN_OF, PURGED
 from codehub.db.census import COUNT
 from codehub.db.limits import COUNT_ALL, COUNT_RUNNING, COUNT_RUNNING_OF
-from codehub.db.listing import Filter, Place, page_query
+from codehub.db.listing import REMAINING_OF, Filter, Place, page_query
 from codehub.db.live import STAMPS
 from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work, ttl_candidates
@@ -117,6 +117,7 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "archived": (ARCHIVED, [], {"idx_workspaces_archived"}, 300),
     "a user's list": (*page_query(Filter(owner=OWNER), None, 51), {"idx_workspaces_owner_here"}, 150),
     "a user's list, further on": (*page_query(Filter(owner=OWNER), HALFWAY, 51), {"idx_workspaces_owner_here"}, 150),
+    "what a user has left": (SQL(REMAINING_OF), [OWNER], {"idx_workspaces_owner_here"}, 2000),
     "everybody's": (*page_query(Filter(), None, 51), {"idx_workspaces_created_here"}, 150),
     "everybody's, further on": (*page_query(Filter(), HALFWAY, 51), {"idx_workspaces_created_here"}, 150),
 }

@@ -92,6 +92,16 @@ export interface components {
             details: {
                 [key: string]: unknown;
             };
+            /**
+             * Names
+             * @description Names of what the details name by an id.
+             * @example {
+             *       "user": "ada"
+             *     }
+             */
+            names: {
+                [key: string]: string;
+            };
         };
         /**
          * Condition

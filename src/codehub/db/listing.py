@@ -80,6 +80,8 @@ BY_IDS = SQL("SELECT {SHOWN} FROM workspaces WHERE id = ANY(%s)").format(SHOWN=_
 
 # idx_workspaces_owner_here
 LIVING_OF = "SELECT id FROM workspaces WHERE owner_user_id = %s AND deleted_at IS NULL AND desired_state <> 'DELETED'"
+# idx_workspaces_owner
+REMAINING_OF = "SELECT id FROM workspaces WHERE owner_user_id = %s AND purged_at IS NULL AND phase <> 'DELETED'"
 
 _VERSION = SQL("id, {STAMP}, created_at").format(STAMP=STAMP)
 
@@ -155,6 +157,11 @@ async def by_id(conn: Connection, identity: WorkspaceId) -> ShownWorkspace | Non
 async def living_of(conn: Connection, owner: UserId) -> Sequence[WorkspaceId]:
     """This owner's that are neither deleted nor on the way to it."""
     return [WorkspaceId(row[0]) for row in await (await conn.execute(LIVING_OF, [owner])).fetchall()]
+
+
+async def remaining_of(conn: Connection, owner: UserId) -> Sequence[WorkspaceId]:
+    """This owner's of which anything is left and nobody said that it should not be: also what is in the trash."""
+    return [WorkspaceId(row[0]) for row in await (await conn.execute(REMAINING_OF, [owner])).fetchall()]
 
 
 def _shown_of(row: tuple[Any, ...]) -> ShownWorkspace:

@@ -148,7 +148,8 @@ async def change(pool: Pool, actor: Actor, user: UUID, wanted: Change, *, issuer
 async def delete(
     pool: Pool, terms: Terms, actor: Actor, user: UUID, workspaces: Leaving | None, *, issuer: str | None = None
 ) -> None:
-    """For good. What they own goes to the trash, or is deleted for good, which must be said where there is any.
+    """For good. What they own goes to the trash, or is deleted for good, which must be said where there is any; then
+    what is in the trash already goes with it.
 
     They are out at once. Conflict while something of theirs is busy: then it is asked again, and goes on.
     """
@@ -157,6 +158,8 @@ async def delete(
     actor.require_proof()
     if user == actor.user_id:
         raise NotAllowed("You cannot delete your own account.", "Another administrator can.")
+    purge = workspaces is Leaving.PURGE
+    left_of = listing.remaining_of if purge else listing.living_of
     async with connection(pool) as conn:
         await keep_an_administrator(conn, user, Change(disabled=True), issuer)
         was = await accounts.by_id_locked(conn, user)
@@ -171,10 +174,11 @@ async def delete(
                 details={"workspaces": len(owned)},
             )
         await _set_disabled(conn, was, disabled=True)
+        theirs = await left_of(conn, UserId(user))
     busy = []
-    for identity in owned:
+    for identity in theirs:
         try:
-            await deleting.delete(pool, terms, actor, identity, purge=workspaces is Leaving.PURGE, confirmed=True)
+            await deleting.delete(pool, terms, actor, identity, purge=purge, confirmed=True)
         except NotFound:
             continue
         except Conflict:
@@ -187,7 +191,7 @@ async def delete(
             details={"workspaces": len(busy)},
         )
     async with connection(pool) as conn:
-        if await listing.living_of(conn, UserId(user)):  # made meanwhile, by whoever was not out yet
+        if await left_of(conn, UserId(user)):  # made meanwhile, by whoever was not out yet
             raise Conflict("A workspace was created meanwhile.", "Delete the account again.", code="workspaces_busy")
         await accounts.delete(conn, user)
         await audit.record(conn, actor, "user.delete", None, user=user, username=was.username, workspaces=workspaces)

@@ -139,6 +139,9 @@ function queryOf(narrowed: Narrowed): Record<string, string> {
 function detailsOf(line: AuditLine): string {
   const shown = Object.entries(line.details).filter(([, value]) => value !== null && value !== false);
   return shown
-    .map(([name, value]) => `${name}: ${Array.isArray(value) ? value.join(", ") : String(value)}`)
+    .map(([name, value]) => {
+      const told = line.names[name] ?? (Array.isArray(value) ? value.join(", ") : String(value));
+      return `${name}: ${told}`;
+    })
     .join(" · ");
 }

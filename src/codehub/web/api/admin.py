@@ -212,9 +212,10 @@ def _csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
 
 
 def _csv_row(line: AuditRow) -> Sequence[object]:
+    details = {**line.details, **{f"{name}_name": called for name, called in line.names.items()}}
     values = (
         line.id, line.at.isoformat(), line.kind, line.username, line.action, line.workspace_id, line.workspace_name,
-        line.address, to_json(dict(line.details)).decode(),
+        line.address, to_json(details).decode(),
     )  # fmt: skip
     return ["" if value is None else _harmless(str(value)) for value in values]
 
@@ -236,6 +237,7 @@ def _audit_line(line: AuditRow) -> schemas.AuditLine:
             "workspace_name": line.workspace_name,
             "address": line.address,
             "details": dict(line.details),
+            "names": dict(line.names),
         }
     )
 

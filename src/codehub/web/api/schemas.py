@@ -412,6 +412,9 @@ class AuditLine(BaseModel):
     workspace_name: Annotated[str | None, Field(description="As it is called now; null when it is gone.")]
     address: str | None
     details: dict[str, Any]
+    names: Annotated[
+        dict[str, str], Field(description="Names of what the details name by an id.", examples=[{"user": "ada"}])
+    ]
 
 
 class Audit(BaseModel):
