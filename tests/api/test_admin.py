@@ -1,5 +1,6 @@
 """What administrators see and ask for, and what running workspaces say through the leader."""
 
+import asyncio
 import csv
 import io
 import json
@@ -14,10 +15,12 @@ from codehub.coordinator.orphans import Orphans
 from codehub.coordinator.records import DatabaseRecords
 from codehub.db import losses
 from codehub.db.pool import Connection, Role, open_pool
+from codehub.errors import Unavailable
 from codehub.model.workspace import Incarnation, InstanceBackend, Operation, OpId, WorkspaceId
 from codehub.signals.connect import Redis
 from codehub.signals.last_logs import RedisLastLogs
 from codehub.signals.progress import Progress, RedisProgress
+from codehub.signals.questions import Answerer, Body
 from tests.api.caller import Caller, error
 from tests.coordinator.collecting import RULES, Store, Watched
 from tests.db.support import change
@@ -256,6 +259,24 @@ async def test_the_last_lines_of_one_that_has_ended_are_its_owners(
     assert (await ada.get(f"/workspaces/{stopped}/logs")).json() == {"text": "one\nwhy it ended\n", "cut": False}
     assert (await ada.get(f"/workspaces/{stopped}/logs?lines=1")).json() == {"text": "why it ended\n", "cut": True}
     assert error(await bob.get(f"/workspaces/{stopped}/logs")) == (404, "not_found")
+
+
+async def test_an_error_is_read_about_when_no_leader_can_tell(ada: Caller, owner: Connection, redis: Redis) -> None:
+    broken, running = await ada.has(owner, "ERROR"), await ada.has(owner, "RUNNING")
+    for identity in (broken, running):
+        await RedisLastLogs(redis).keep(WorkspaceId(identity), "why it ended\n")
+
+    async def is_away(_asked: Body) -> str:
+        raise Unavailable("The engine does not answer.")
+
+    leader = asyncio.create_task(Answerer(redis, {"logs": is_away}).run())
+    try:
+        shown = (await ada.get(f"/workspaces/{broken}/logs")).json()
+        assert shown == {"text": "why it ended\n", "cut": False}
+        assert error(await ada.get(f"/workspaces/{running}/logs")) == (503, "unavailable"), "those are of another run"
+    finally:
+        leader.cancel()
+        await asyncio.gather(leader, return_exceptions=True)
 
 
 async def test_losses_are_accepted_for_the_leader_and_written_down(root: Caller, owner: Connection) -> None:

@@ -169,6 +169,19 @@ def test_where_it_cannot_be_made_the_ides_own_python_works(prepared: Prepared) -
     assert prepared.venv.read_text() == "in the way"
 
 
+def test_what_is_emptied_at_each_start_is_nobodys_but_codehubs() -> None:
+    home = short_folder()
+    prepared = Prepared(home)
+    theirs = home / ".cache/tmp/notes.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("theirs")
+    tmp = Path(prepared.run("sh", "-c", 'touch "$TMPDIR/left"; echo "$TMPDIR"').stdout.strip())
+    assert (tmp / "left").exists()
+    assert prepared.run("sh", "-c", 'ls "$TMPDIR"').stdout == ""
+    assert theirs.read_text() == "theirs"
+    shutil.rmtree(home)
+
+
 def test_a_home_that_moved_takes_its_programs_along(prepared: Prepared, tmp_path: Path) -> None:
     long = "so-long-a-name-that-the-line-which-names-the-interpreter-must-be-another-one-" + "x" * 60
     for name in ("elsewhere", long, "and back"):

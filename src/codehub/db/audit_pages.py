@@ -58,7 +58,7 @@ WHERE (%(after)s::bigint IS NULL OR id < %(after)s)
   AND (%(since)s::timestamptz IS NULL OR at >= %(since)s)
   AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
 ORDER BY id DESC LIMIT %(limit)s
-"""
+"""  # noqa: S608 - constants
 
 
 # Of each detail that is an id: whose name it has.
@@ -66,7 +66,7 @@ NAMES = f"""
 SELECT 'user', id, {_USERNAME} FROM users WHERE id = ANY(%(user)s)
 UNION ALL SELECT 'from_archive', id, name FROM workspaces WHERE id = ANY(%(from_archive)s)
 UNION ALL SELECT 'token', id, name FROM tokens WHERE id = ANY(%(token)s)
-"""
+"""  # noqa: S608 - constants
 _NAMED = ("user", "from_archive", "token")
 
 

@@ -40,7 +40,13 @@ async def newest(pool: Pool, redis: Redis, actor: Actor, identity: WorkspaceId, 
             return _last(text, lines)
         raise Conflict("The workspace is not running, so it writes nothing.", "Start it first.", code="not_running")
     question = {"workspace_id": str(identity), "backend": workspace.instance_backend.value, "lines": lines}
-    answer = await ask(redis, "logs", question, _ANSWER_SECONDS, asker=str(actor.user_id))
+    try:
+        answer = await ask(redis, "logs", question, _ANSWER_SECONDS, asker=str(actor.user_id))
+    except Unavailable:
+        # Whoever asks about an error wants to know what was before it, with or without a leader.
+        if workspace.status.phase is Phase.ERROR and (text := await last.read(identity)):
+            return _last(text, lines)
+        raise
     try:
         found = Lines(str(answer["text"]), bool(answer["cut"]))
     except (KeyError, TypeError) as error:

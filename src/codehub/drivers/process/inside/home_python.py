@@ -22,7 +22,7 @@ FOLDER = ".local/share/codehub"
 _VENV, _JUPYTER = "venv", "jupyter"
 _RECORD = "codehub.json"
 _PTH = "codehub.pth"
-_TMP = ".cache/tmp"
+_TMP = ".cache/codehub/tmp"
 _LONGEST_TMP = 40  # unix sockets are made below it, and their paths may have a hundred characters
 _LONGEST_SHEBANG = 127
 _PROGRAMS = {
@@ -166,7 +166,7 @@ def _write_kernels(folder: Path, venv: Path) -> None:
 
 
 def _prepare_tmp(tmp: Path) -> None:
-    """On disk: the /tmp of a sandbox is too small for a large package. Emptied at each start."""
+    """On disk: the /tmp of a sandbox is too small for a large package. Emptied at each start, so nobody else's."""
     if "TMPDIR" in os.environ or len(str(tmp)) > _LONGEST_TMP:
         return
     try:
