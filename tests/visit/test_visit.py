@@ -348,6 +348,9 @@ async def test_an_error_says_what_happened(ada: Browser, person: Person, owner: 
     assert page.status_code == 502
     assert "The &lt;b&gt;home&lt;/b&gt; is gone." in page.text
     assert f'href="/workspaces/{broken}"' in page.text
+    page = await ada.goes_to(f"/w/{broken}/", Accept_Language="ko")
+    assert "디스크에서 홈 디렉터리가 사라졌습니다." in page.text
+    assert "is gone" not in page.text
 
 
 async def test_over_the_limit_one_can_be_stopped(ada: Browser, person: Person, owner: Connection) -> None:

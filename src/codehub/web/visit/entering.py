@@ -73,7 +73,8 @@ async def _for_a_person(visit: Visit, actor: Actor) -> Response:
         case Step.GONE:
             return pages.missing(visit.voice())
         case Step.ERROR:
-            return pages.failed(voice, visit.to.workspace, found.shown.workspace.status.conditions.healthy.message)
+            healthy = found.shown.workspace.status.conditions.healthy
+            return pages.failed(voice, visit.to.workspace, healthy.reason, healthy.message)
         case Step.RESTORE | Step.START:
             what = "archived" if found.step is Step.RESTORE else "pending"
             return pages.needs(voice, what, visit.to.workspace, visit.main_path, visit.own_origin)
@@ -102,7 +103,7 @@ async def _let_in(visit: Visit, actor: Actor, shown: ShownWorkspace, *, has_wait
     if visit.own is not None:
         if actor.kind is not ActorKind.USER:
             return see_other(visit.own_origin + visit.path)  # a program brings its token there
-        return see_other(handover.begin_url(visit.own_origin, visit.path, visit.authority))
+        return see_other(handover.begin_url(visit.own_origin, visit.path, visit.authority, visit.look))
     if visit.to.port is not None:
         return pages.dead_end(voice, "ports", None, HTTPStatus.NOT_FOUND)
     is_new = await visits.let_in(visit.context.pool, actor, visit.to.workspace, shown.workspace.owner_user_id)

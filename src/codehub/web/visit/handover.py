@@ -1,7 +1,7 @@
 """Leading a browser that is logged in to a workspace's own origin, by a code that works once (ADR 8).
 
     main  /w/{id}/path                        who is logged in and may enter is sent on
-    own   /.codehub/enter?path=…              the browser gets a secret, in a cookie of this host
+    own   /.codehub/enter?path=…              the browser gets a secret, in a cookie of this host, and the look of pages
     main  /w/{id}/.codehub/enter?for=…&path=… a code is drawn, for the browser with that secret
     own   /.codehub/enter?code=…              … which brings both, and gets the visit's cookie
 
@@ -26,9 +26,10 @@ _MOST = 8  # codes in a few seconds for one session and workspace
 LONGEST = 100
 
 
-def begin_url(own_origin: str, path: str, main: str) -> str:
-    """Where the browser gets its secret; `main` is the host that it knows CodeHub by."""
-    return f"{own_origin}{ENTER}?{urlencode({'path': path, 'main': main})}"
+def begin_url(own_origin: str, path: str, main: str, look: str | None) -> str:
+    """Where the browser gets its secret; `main` is the host that it knows CodeHub by, `look` what was chosen there."""
+    told = {"path": path, "main": main} | ({} if look is None else {"look": look})
+    return f"{own_origin}{ENTER}?{urlencode(told)}"
 
 
 def draw_url(main_origin: str, to: Destination, path: str, secret: str) -> str:

@@ -20,6 +20,7 @@ from codehub.web.visit import handover, pages
 from codehub.web.visit.entering import no_answer, not_running, try_again
 from codehub.web.visit.routes import METHODS, asset
 from codehub.web.visit.visit import Visit, again, see_other
+from codehub.web.visit.words import kept_look
 
 
 class OwnOrigins:
@@ -82,6 +83,8 @@ def _begin(visit: Visit) -> Response:
     main = visit.hosts.main_origin(visit.authority, is_secure=visit.is_secure, known_as=given.get("main"))
     response = see_other(handover.draw_url(main, visit.to, path if path.startswith("/") else f"/{path}", browser))
     cookies.set_entering(response, browser, secure=visit.is_secure, seconds=handover.ENTERING_SECONDS)
+    if look := kept_look(given.get("look")):
+        cookies.set_look(response, look, secure=visit.is_secure)
     return response
 
 

@@ -19,7 +19,7 @@ from codehub.web.hosts import Hosts
 from codehub.web.our_hosts import hosts_of
 from codehub.web.proxy.backends import UNREACHABLE
 from codehub.web.visit.pages import Voice
-from codehub.web.visit.words import look_of
+from codehub.web.visit.words import kept_look, look_of
 
 _UNREACHABLE = UNREACHABLE.decode()
 HOLD_SECONDS = 4.0
@@ -79,6 +79,11 @@ class Visit:
         """Of this visit, on CodeHub's own origin."""
         inside = "" if self.to.port is None else f"/.codehub/port/{self.to.port}"
         return f"/w/{self.to.workspace}{inside}{self.path}"
+
+    @property
+    def look(self) -> str | None:
+        """Language and theme, where they were chosen in the dashboard."""
+        return kept_look(cookies.value_of(self.request, cookies.LOOK))
 
     def voice(self, name: str = "", main: str = "") -> Voice:
         kept = cookies.value_of(self.request, cookies.LOOK)

@@ -27,6 +27,12 @@ def look_of(kept: str | None, accept: str | None) -> tuple[str, str]:
     return language if language in LANGUAGES else language_of(accept), theme if theme in THEMES else THEMES[0]
 
 
+def kept_look(kept: str | None) -> str | None:
+    """What was chosen in the dashboard, if it is that: it may come from anywhere."""
+    language, _, theme = (kept or "").partition(".")
+    return kept if language in LANGUAGES and theme in THEMES else None
+
+
 def _weight(parameters: str) -> float:
     key, _, value = parameters.strip().partition("=")
     if key.strip() != "q":
