@@ -5,8 +5,10 @@ import { test } from "node:test";
 import type { HistoryLine, Workspace } from "../src/api/types.ts";
 import { INLINE } from "../src/lib/inline.ts";
 import { localPath } from "../src/lib/localPath.ts";
+import { rounded } from "../src/lib/rounded.ts";
 import { entryOf } from "../src/lib/runbook.ts";
 import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
+import { sorted, sortedBy, sortingOf } from "../src/lib/sorting.ts";
 import { applies, type BulkVerb } from "../src/state/bulk.ts";
 import { listed, viewOf } from "../src/state/listing.ts";
 
@@ -161,4 +163,38 @@ test("an entry of the runbook is what stands below its heading", () => {
   assert.equal(entryOf(text, "CH-B-1"), null);
   const folded = "### CH-A-1\n\n**Bad.** Two\nlines; see\n[backup.md](backup.md#x).\n\nMore.\n";
   assert.equal(entryOf(folded, "CH-A-1"), "**Bad.** Two lines; see `docs/backup.md`.\n\nMore.");
+});
+
+test("a table is sorted as its address says, and turned round by a second click", () => {
+  const columns = ["name", "made"];
+  assert.deepEqual(sortingOf("-name", columns, "made"), { by: "name", isDescending: true });
+  for (const wrong of [null, "", "--name", "owner", "-"]) {
+    assert.deepEqual(sortingOf(wrong, columns, "-made"), { by: "made", isDescending: true }, String(wrong));
+  }
+  assert.equal(sortedBy("name", { by: "made", isDescending: true }), "name");
+  assert.equal(sortedBy("name", { by: "name", isDescending: false }), "-name");
+  assert.equal(sortedBy("name", { by: "name", isDescending: true }), "name");
+  const collator = new Intl.Collator("en", { numeric: true });
+  const items = [{ name: "b" }, { name: null }, { name: "a10" }, { name: "a9" }];
+  const names = (isDescending: boolean): (string | null)[] =>
+    sorted(items, { by: "name", isDescending }, (item) => item.name, collator).map((each) => each.name);
+  assert.deepEqual(names(false), ["a9", "a10", "b", null]);
+  assert.deepEqual(names(true), ["b", "a10", "a9", null]);
+});
+
+test("a span of time is rounded, not cut off", () => {
+  const [hour, day] = [3600, 86400];
+  for (const [seconds, expected] of [
+    [7 * day - 60, [7, "day"]],
+    [6.4 * day, [6, "day"]],
+    [day - 60, [1, "day"]],
+    [23.4 * hour, [23, "hour"]],
+    [hour - 20, [1, "hour"]],
+    [90 * 60, [2, "hour"]],
+    [59.6, [1, "minute"]],
+    [-59, [-59, "second"]],
+    [-6.9 * day, [-7, "day"]],
+  ] as const) {
+    assert.deepEqual(rounded(seconds), expected, String(seconds));
+  }
 });

@@ -5,7 +5,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -34,6 +34,40 @@ async def test_everybodys_workspaces(ada: Caller, bob: Caller, root: Caller, own
     for params in ({"owner": str(bob.person.id)}, {"phase": "ERROR"}, {"q": "BOB"}):
         found = (await root.get("/admin/workspaces", params=params)).json()["items"]
         assert [each["name"] for each in found] == ["bob's"], params
+
+
+@pytest.mark.parametrize("way", ["", "-"])
+async def test_everybodys_are_sorted_across_pages(
+    ada: Caller, bob: Caller, root: Caller, owner: Connection, way: str
+) -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [  # name, whose, state, image, used
+        ("beta", bob, "STANDBY", "a", None),
+        ("Alpha", ada, "RUNNING", "c", at),
+        ("gamma", ada, "ARCHIVED", "b", at + timedelta(days=1)),
+        ("delta", bob, "STANDBY", "b", at + timedelta(days=2)),
+    ]
+    for name, whose, phase, image, used in rows:
+        await whose.has(owner, phase, name=name, image_ref=image, last_access_at=used)
+    for column, expected in {
+        "name": ["Alpha", "beta", "delta", "gamma"],
+        "owner": [{"Alpha", "gamma"}, {"beta", "delta"}],
+        "state": ["gamma", {"beta", "delta"}, "Alpha"],
+        "image": ["beta", {"gamma", "delta"}, "Alpha"],
+        "used": ["beta", "Alpha", "gamma", "delta"],
+    }.items():
+        found: list[str] = []
+        cursor: dict[str, str] = {}
+        for _ in rows:
+            page = (await root.get("/admin/workspaces", params={"sort": way + column, "limit": 1, **cursor})).json()
+            found += [each["name"] for each in page["items"]]
+            cursor = {"cursor": page["next_cursor"]}
+        assert page["next_cursor"] is None
+        for group in reversed(expected) if way else expected:
+            names = group if isinstance(group, set) else {group}
+            assert {found.pop(0) for _ in names} == names, column
+    for wrong in ("created_at", "--name", "name;", "NAME"):
+        assert error(await root.get("/admin/workspaces", params={"sort": wrong})) == (422, "invalid")
 
 
 async def test_limits_say_who_uses_what(ada: Caller, bob: Caller, root: Caller, owner: Connection) -> None:
@@ -127,6 +161,10 @@ async def test_the_audit_log_is_paged_and_filtered(ada: Caller, root: Caller, ow
     ):
         assert len((await root.get("/admin/audit", params=params)).json()["items"]) == count, params
     assert error(await root.get("/admin/audit", params={"cursor": "x"})) == (422, "invalid")
+    oldest = (await root.get("/admin/audit", params={"order": "oldest", "limit": 3})).json()
+    assert [each["id"] for each in oldest["items"]] == sorted(each["id"] for each in oldest["items"])
+    last = (await root.get("/admin/audit", params={"order": "oldest", "cursor": oldest["next_cursor"]})).json()
+    assert [each["id"] for each in last["items"]] == [newest["id"]]
 
 
 # -- collections ------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ async def test_from_the_first_start_to_a_purge(codehub: Codehub, browser_context
     await dashboard.delete("thesis")
     await dashboard.sees_state("In the trash")
     await page.get_by_role("navigation").get_by_role("link", name="Trash").click()
-    await expect(dashboard.row("thesis")).to_contain_text("gone for good in 6 days")
+    await expect(dashboard.row("thesis")).to_contain_text("gone for good in 7 days")
     await dashboard.picture("trash")
     await dashboard.row("thesis").get_by_role("button", name="Bring back").click()
     await dashboard.sees_state("Archived")

@@ -2,6 +2,7 @@
 
 import { serverNow } from "../api/client.ts";
 import { language, t } from "./language.ts";
+import { rounded } from "./rounded.ts";
 
 /** Making a formatter costs more than a row of a list: each is made once for each language. */
 function cached<T>(make: (language: string) => T): () => T {
@@ -44,16 +45,8 @@ export function duration(seconds: number): string {
 export function relative(iso: string, now = serverNow()): string {
   const seconds = (Date.parse(iso) - now) / 1000;
   if (Math.abs(seconds) < 5) return t("time.now");
-  const format = relatives();
-  const steps: [number, Intl.RelativeTimeFormatUnit][] = [
-    [86400, "day"],
-    [3600, "hour"],
-    [60, "minute"],
-  ];
-  for (const [size, unit] of steps) {
-    if (Math.abs(seconds) >= size) return format.format(Math.trunc(seconds / size), unit);
-  }
-  return format.format(Math.trunc(seconds), "second");
+  const [n, unit] = rounded(seconds);
+  return relatives().format(n, unit);
 }
 
 export function dateTime(iso: string): string {

@@ -4,7 +4,7 @@ import type { ApiError } from "../api/client.ts";
 import type { Condition, Operation, Phase, Workspace } from "../api/types.ts";
 import { adoptionOf, becauseOf } from "./because.ts";
 import { dateTime, duration } from "./format.ts";
-import { known, t } from "./language.ts";
+import { counted, known, t } from "./language.ts";
 
 export const PHASES: Phase[] = ["RUNNING", "STANDBY", "ARCHIVED", "PENDING", "ERROR", "DELETING", "DELETED"];
 
@@ -83,7 +83,7 @@ function explanation(error: ApiError): string {
   if (error.code === "conflict" && error.details.desired_state === "DELETED") return t("error.going");
   if (error.code === "conflict" && error.details.phase === "ERROR") return t("error.in_error");
   if (error.code === "over_limit" && runningOf(error).length) {
-    return t("error.over_limit", { n: runningOf(error).length });
+    return counted("error.over_limit", runningOf(error).length);
   }
   if (error.retryAfter && error.status === 429) {
     return t("error.too_often", { time: duration(error.retryAfter) });

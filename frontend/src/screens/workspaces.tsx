@@ -11,6 +11,7 @@ import { select } from "../state/selection.ts";
 import { store, useStoreVersion } from "../state/store.ts";
 import { Icon } from "../ui/icons.tsx";
 import { Empty, Waiting } from "../ui/parts.tsx";
+import { Search } from "../ui/search.tsx";
 import { useSame, VirtualList } from "../ui/virtual.tsx";
 import { BulkBar } from "./bulk.tsx";
 import { WorkspaceRow } from "./workspaceRow.tsx";
@@ -47,16 +48,7 @@ export function Workspaces() {
       ) : (
         <>
           <div className="toolbar">
-            <div className="search">
-              <Icon name="search" />
-              <input
-                type="search"
-                value={view.text}
-                onChange={(event) => setQuery({ q: event.target.value })}
-                placeholder={t("list.search")}
-                aria-label={t("list.search")}
-              />
-            </div>
+            <Search label={t("list.search")} />
             <fieldset className="chips">
               <legend className="hidden">{t("list.narrow")}</legend>
               {NARROWS.map((each) => (

@@ -5,6 +5,9 @@ import type { ApiError } from "../api/client.ts";
 import { t } from "../lib/language.ts";
 import { Button, Problem } from "./parts.tsx";
 
+const TYPED = "form :is(input:not([type=radio], [type=checkbox]), textarea)";
+const CHOSEN = "form :is(input, select)";
+
 interface DialogProps {
   title: string;
   onClose: () => void;
@@ -18,8 +21,9 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
-    // Not the button that closes it, which comes first: what is to be filled in.
-    shown?.querySelector<HTMLElement>("form :is(input, textarea, select)")?.focus();
+    // Not the button that closes it, nor a choice that is made already: what is to be filled in.
+    const first = shown?.querySelector<HTMLElement>(TYPED) ?? shown?.querySelector<HTMLElement>(CHOSEN);
+    first?.focus();
     return () => shown?.close();
   }, []);
   return (

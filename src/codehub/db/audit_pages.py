@@ -1,4 +1,4 @@
-"""The audit log, read: newest first, a page at a time."""
+"""The audit log, read a page at a time: newest first, or oldest first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,6 +18,7 @@ class AuditFilter:
     action: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    oldest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ ORDER BY id DESC LIMIT %(limit)s
 """  # noqa: S608 - constants
 
 
+OLDEST_FIRST = PAGE.replace("id < %(after)s", "id > %(after)s").replace("ORDER BY id DESC", "ORDER BY id")
+
 # Of each detail that is an id: whose name it has.
 NAMES = f"""
 SELECT 'user', id, {_USERNAME} FROM users WHERE id = ANY(%(user)s)
@@ -72,7 +75,8 @@ _NAMED = ("user", "from_archive", "token")
 
 async def page(conn: Connection, asked: AuditFilter, after: int | None, limit: int) -> Sequence[AuditLine]:
     given = {"after": after, "limit": limit, **asdict(asked)}
-    lines = [AuditLine(*row) for row in await (await conn.execute(PAGE, given)).fetchall()]
+    query = OLDEST_FIRST if asked.oldest_first else PAGE
+    lines = [AuditLine(*row) for row in await (await conn.execute(query, given)).fetchall()]
     ids = {name: [here for line in lines if (here := _id_of(line, name))] for name in _NAMED}
     if not any(ids.values()):
         return lines

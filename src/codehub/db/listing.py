@@ -1,13 +1,14 @@
 """Workspaces as people see them: the row with its names and its owner's, one by one or a page at a time.
 
-Pages are in the order of creation, newest first; the place of the last one shown is where the next page begins, so
-that nothing is shown twice or skipped however much is created meanwhile.
+Pages are in the order of creation, newest first, or in one that is asked for; the place of the last one shown is where
+the next page begins, so that nothing is shown twice or skipped however much is created meanwhile.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +44,16 @@ class Place:
     id: UUID
 
 
+class SortKey(StrEnum):
+    """What a list may be sorted by: what a table for people has as columns."""
+
+    NAME = "name"
+    OWNER = "owner"
+    STATE = "state"
+    IMAGE = "image"
+    USED = "used"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """What a list shows. Without an owner it is everybody's."""
@@ -52,6 +63,8 @@ class Filter:
     text: str = ""  # somewhere in the name, the description or a tag
     tags: tuple[str, ...] = ()  # all of these
     deleted: bool = False
+    sort: SortKey | None = None  # None: the newest first
+    descending: bool = False  # … of a sort
 
 
 PageKey = tuple[Filter, Place | None, int]  # with how many rows at most
@@ -83,6 +96,14 @@ LIVING_OF = "SELECT id FROM workspaces WHERE owner_user_id = %s AND deleted_at I
 # idx_workspaces_owner
 REMAINING_OF = "SELECT id FROM workspaces WHERE owner_user_id = %s AND purged_at IS NULL AND phase <> 'DELETED'"
 
+_SORT_VALUES = {
+    SortKey.NAME: SQL("lower(name)"),
+    SortKey.OWNER: SQL("(SELECT lower(username) FROM users WHERE users.id = owner_user_id)"),
+    SortKey.STATE: SQL("phase"),
+    SortKey.IMAGE: SQL("image_ref"),
+    SortKey.USED: SQL("coalesce(last_access_at, '-infinity')"),
+}
+
 _VERSION = SQL("id, {STAMP}, created_at").format(STAMP=STAMP)
 
 
@@ -106,10 +127,26 @@ def page_query(asked: Filter, after: Place | None, limit: int) -> tuple[Composed
         conditions.append(SQL("tags @> %(tags)s::text[]"))
         arguments["tags"] = list(asked.tags)
     if after is not None:
-        conditions.append(SQL("(created_at, id) < (%(created_at)s, %(id)s)"))
+        conditions.append(_beyond(asked))
         arguments |= {"created_at": after.created_at, "id": after.id}
-    query = SQL("SELECT {} FROM workspaces WHERE {} ORDER BY created_at DESC, id DESC LIMIT %(limit)s")
-    return query.format(_VERSION, SQL(" AND ").join(conditions)), arguments
+    query = SQL("SELECT {} FROM workspaces WHERE {} ORDER BY {} LIMIT %(limit)s")
+    return query.format(_VERSION, SQL(" AND ").join(conditions), _order(asked)), arguments
+
+
+def _order(asked: Filter) -> Composed:
+    if asked.sort is None:
+        return SQL("created_at DESC, id DESC").format()
+    way = SQL("DESC" if asked.descending else "ASC")
+    return SQL("{value} {way}, id {way}").format(value=_SORT_VALUES[asked.sort], way=way)
+
+
+def _beyond(asked: Filter) -> Composed:
+    """What comes after the last one shown; where another order is asked for, by what that one is at this moment."""
+    if asked.sort is None:
+        return SQL("(created_at, id) < (%(created_at)s, %(id)s)").format()
+    return SQL("({value}, id) {side} (SELECT {value}, id FROM workspaces WHERE id = %(id)s)").format(
+        value=_SORT_VALUES[asked.sort], side=SQL("<" if asked.descending else ">")
+    )
 
 
 def containing(text: str) -> str:

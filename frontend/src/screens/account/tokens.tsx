@@ -5,7 +5,7 @@ import { end, get, post } from "../../api/client.ts";
 import type { CreatedToken, Token } from "../../api/types.ts";
 import { dateTime, relative } from "../../lib/format.ts";
 import { useAsking, useLoaded } from "../../lib/hooks.ts";
-import { t } from "../../lib/language.ts";
+import { counted, t } from "../../lib/language.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import { Button, Field, Note, Panel, Problem, Waiting } from "../../ui/parts.tsx";
 import { complain } from "../../ui/toasts.tsx";
@@ -34,7 +34,7 @@ export function Tokens() {
       {!found.data && !found.error && <Waiting />}
       {found.data && found.data.items.length > 0 && (
         <div className="scroll">
-          <table>
+          <table className="stacks">
             <thead>
               <tr>
                 <th>{t("tokens.name")}</th>
@@ -48,10 +48,12 @@ export function Tokens() {
               {found.data.items.map((each) => (
                 <tr key={each.id}>
                   <th scope="row">{each.name}</th>
-                  <td>{t(`scope.${each.scope}`)}</td>
-                  <td>{each.last_used_at ? relative(each.last_used_at) : t("time.never")}</td>
-                  <td>{each.expires_at ? dateTime(each.expires_at) : t("time.never")}</td>
-                  <td>
+                  <td data-label={t("tokens.scope")}>{t(`scope.${each.scope}`)}</td>
+                  <td data-label={t("tokens.used")}>
+                    {each.last_used_at ? relative(each.last_used_at) : t("time.never")}
+                  </td>
+                  <td data-label={t("tokens.ends")}>{each.expires_at ? dateTime(each.expires_at) : t("time.never")}</td>
+                  <td data-label="">
                     <Button kind="quiet" icon="trash" onClick={() => void revoke(each)}>
                       {t("tokens.revoke")}
                       <span className="hidden"> {each.name}</span>
@@ -120,7 +122,7 @@ function NewToken({ onMade }: { onMade: (token: CreatedToken) => void }) {
           <select {...ids} value={days} onChange={(event) => setDays(Number(event.target.value))}>
             {DAYS.map((each) => (
               <option key={each} value={each}>
-                {t("tokens.days", { n: each })}
+                {counted("tokens.days", each)}
               </option>
             ))}
             <option value={0}>{t("time.never")}</option>

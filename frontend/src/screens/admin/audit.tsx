@@ -6,34 +6,33 @@ import type { AuditLine, Page, User } from "../../api/types.ts";
 import { dateTime } from "../../lib/format.ts";
 import { useLoaded } from "../../lib/hooks.ts";
 import { known, t, wordsOf } from "../../lib/language.ts";
-import { Link } from "../../lib/router.tsx";
+import { Link, setQuery, useQuery } from "../../lib/router.tsx";
+import { sortedBy, sortingOf } from "../../lib/sorting.ts";
 import { Icon } from "../../ui/icons.tsx";
 import { Pager, Problem, Waiting } from "../../ui/parts.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { useUsers } from "./users.tsx";
 
 const ACTIONS = wordsOf("audit").filter((name) => name.includes("."));
 
-interface Narrowed {
-  user: string;
-  action: string;
-  since: string;
-  until: string;
-}
-
-const EVERYTHING: Narrowed = { user: "", action: "", since: "", until: "" };
+const FILTERS = ["user", "action", "since", "until"] as const;
+type Narrowed = Record<(typeof FILTERS)[number], string>;
 
 export function Audit() {
-  const [narrowed, setNarrowed] = useState(EVERYTHING);
+  const asked = useQuery();
+  const narrowed = Object.fromEntries(FILTERS.map((name) => [name, asked.get(name) ?? ""])) as Narrowed;
+  const sorting = sortingOf(asked.get("sort"), ["when"], "-when");
   const [cursors, setCursors] = useState<string[]>([]);
   const cursor = cursors.at(-1) ?? null;
   const query = queryOf(narrowed);
+  const order = sorting.isDescending ? "newest" : "oldest";
   const found = useLoaded(
-    () => get<Page<AuditLine>>("/admin/audit", { ...query, cursor, limit: 50 }),
-    `audit ${cursor} ${JSON.stringify(query)}`,
+    () => get<Page<AuditLine>>("/admin/audit", { ...query, order, cursor, limit: 50 }),
+    `audit ${cursor} ${order} ${JSON.stringify(query)}`,
     cursor ? 0 : 5_000,
   );
-  function narrow(change: Partial<Narrowed>): void {
-    setNarrowed({ ...narrowed, ...change });
+  function narrow(change: Record<string, string>): void {
+    setQuery(change);
     setCursors([]);
   }
   return (
@@ -41,7 +40,15 @@ export function Audit() {
       <Toolbar narrowed={narrowed} narrow={narrow} csv={urlOf("/admin/audit.csv", query)} />
       <Problem error={found.error} />
       {!found.data && !found.error && <Waiting />}
-      {found.data && <Lines lines={found.data.items} />}
+      {found.data && (
+        <Table
+          columns={columns()}
+          items={found.data.items}
+          keyOf={(each) => each.id}
+          sorting={sorting}
+          onSort={(by) => narrow({ sort: sortedBy(by, sorting) })}
+        />
+      )}
       {found.data && <Pager cursors={cursors} next={found.data.next_cursor} turn={setCursors} />}
     </>
   );
@@ -49,7 +56,7 @@ export function Audit() {
 
 interface ToolbarProps {
   narrowed: Narrowed;
-  narrow: (change: Partial<Narrowed>) => void;
+  narrow: (change: Record<string, string>) => void;
   csv: string;
 }
 
@@ -95,37 +102,25 @@ function Toolbar({ narrowed, narrow, csv }: ToolbarProps) {
   );
 }
 
-function Lines({ lines }: { lines: AuditLine[] }) {
-  return (
-    <div className="scroll panel flush">
-      <table>
-        <thead>
-          <tr>
-            <th>{t("audit.when")}</th>
-            <th>{t("audit.who")}</th>
-            <th>{t("audit.what")}</th>
-            <th>{t("audit.where")}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {lines.map((each) => (
-            <tr key={each.id}>
-              <td>{dateTime(each.at)}</td>
-              <td>{each.user?.username ?? t("audit.system")}</td>
-              <td>
-                {known("audit", each.action) ?? each.action}{" "}
-                {each.workspace_id && (
-                  <Link href={`/workspaces/${each.workspace_id}`}>{each.workspace_name ?? t("audit.workspace")}</Link>
-                )}
-                <span className="fine details">{detailsOf(each)}</span>
-              </td>
-              <td className="fine">{each.address}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
+function columns(): Column<AuditLine>[] {
+  return [
+    { name: "when", label: t("audit.when"), isSortable: true, cell: (each) => dateTime(each.at) },
+    { name: "who", label: t("audit.who"), cell: (each) => each.user?.username ?? t("audit.system") },
+    {
+      name: "what",
+      label: t("audit.what"),
+      cell: (each) => (
+        <>
+          {known("audit", each.action) ?? each.action}{" "}
+          {each.workspace_id && (
+            <Link href={`/workspaces/${each.workspace_id}`}>{each.workspace_name ?? t("audit.workspace")}</Link>
+          )}
+          <span className="fine details">{detailsOf(each)}</span>
+        </>
+      ),
+    },
+    { name: "where", label: t("audit.where"), cell: (each) => <span className="fine">{each.address}</span> },
+  ];
 }
 
 /** Days begin and end where the reader is; the last one belongs to it. */

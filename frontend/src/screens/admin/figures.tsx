@@ -5,7 +5,7 @@ import { get, serverNow } from "../../api/client.ts";
 import type { DurationsPoint, Figures as Shown } from "../../api/types.ts";
 import { bytes, count } from "../../lib/format.ts";
 import { useLoaded } from "../../lib/hooks.ts";
-import { t } from "../../lib/language.ts";
+import { counted, t } from "../../lib/language.ts";
 import { phaseWord } from "../../lib/phrases.ts";
 import { Chart } from "../../ui/charts.tsx";
 import { Panel, Problem, Waiting } from "../../ui/parts.tsx";
@@ -24,7 +24,7 @@ export function Figures() {
           <select value={hours} onChange={(event) => setHours(Number(event.target.value))}>
             {PERIODS.map((each) => (
               <option key={each} value={each}>
-                {each > 24 ? t("figures.days", { n: each / 24 }) : t("figures.hours", { n: each })}
+                {each > 24 ? counted("figures.days", each / 24) : counted("figures.hours", each)}
               </option>
             ))}
           </select>

@@ -5,23 +5,54 @@ import { all, call, post } from "../../api/client.ts";
 import type { User } from "../../api/types.ts";
 import { dateTime, relative } from "../../lib/format.ts";
 import { type Loading, useAsking, useLoaded } from "../../lib/hooks.ts";
-import { t } from "../../lib/language.ts";
+import { language, t } from "../../lib/language.ts";
+import { setQuery, useQuery } from "../../lib/router.tsx";
+import { sorted, sortedBy, sortingOf } from "../../lib/sorting.ts";
 import { CopyButton } from "../../ui/copy.tsx";
 import { Ask } from "../../ui/dialog.tsx";
-import { Icon } from "../../ui/icons.tsx";
 import { Button, Empty, Field, Panel, Problem, Waiting } from "../../ui/parts.tsx";
+import { Search } from "../../ui/search.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { complain, say } from "../../ui/toasts.tsx";
 
 export function useUsers(text = ""): Loading<User[]> {
   return useLoaded(() => all<User>("/users", { q: text }), `users ${text}`);
 }
 
+const COLUMNS = ["name", "role", "login", "last", "made"] as const;
+
+function fieldOf(user: User, column: string): string | null {
+  switch (column) {
+    case "role":
+      return t(`role.${user.role}`);
+    case "login":
+      return loginWord(user);
+    case "last":
+      return user.last_login_at;
+    case "made":
+      return user.created_at;
+    default:
+      return user.username;
+  }
+}
+
+function loginWord(user: User): string {
+  return user.disabled ? t("users.disabled") : t(`users.by_${user.login}`);
+}
+
+/** What is done to a user in a dialog of its own. */
+interface Asked {
+  what: "password" | "limits" | "delete";
+  user: User;
+}
+
 export function Users() {
-  const [text, setText] = useState("");
-  const found = useUsers(useDeferredValue(text.trim()));
-  const [giving, setGiving] = useState<User | null>(null);
-  const [limiting, setLimiting] = useState<User | null>(null);
-  const [deleting, setDeleting] = useState<User | null>(null);
+  const query = useQuery();
+  const found = useUsers(useDeferredValue(query.get("q")?.trim() ?? ""));
+  const sorting = sortingOf(query.get("sort"), COLUMNS, "made");
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const close = (): void => setAsked(null);
+  const reload = (): void => void found.reload();
 
   async function change(user: User, body: Partial<{ role: User["role"]; disabled: boolean }>): Promise<void> {
     try {
@@ -36,85 +67,84 @@ export function Users() {
   return (
     <>
       <div className="toolbar">
-        <div className="search">
-          <Icon name="search" />
-          <input
-            type="search"
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-            placeholder={t("users.search")}
-            aria-label={t("users.search")}
-          />
-        </div>
+        <Search label={t("users.search")} />
       </div>
       <Problem error={found.error} />
       {!found.data && !found.error && <Waiting />}
       {found.data?.length === 0 && <Empty title={t("users.none")} />}
       {!!found.data?.length && (
-        <div className="scroll panel flush">
-          <table>
-            <thead>
-              <tr>
-                <th>{t("users.name")}</th>
-                <th>{t("users.role")}</th>
-                <th>{t("users.login")}</th>
-                <th>{t("users.last_login")}</th>
-                <th>{t("users.made")}</th>
-                <td />
-              </tr>
-            </thead>
-            <tbody>
-              {found.data.map((each) => (
-                <tr key={each.id} className={each.disabled ? "off" : ""}>
-                  <th scope="row">{each.username}</th>
-                  <td>
-                    <select
-                      aria-label={`${t("users.role")} ${each.username}`}
-                      value={each.role}
-                      onChange={(event) => void change(each, { role: event.target.value as User["role"] })}
-                    >
-                      <option value="user">{t("role.user")}</option>
-                      <option value="admin">{t("role.admin")}</option>
-                    </select>
-                  </td>
-                  <td>{each.disabled ? t("users.disabled") : t(`users.by_${each.login}`)}</td>
-                  <td>{each.last_login_at ? relative(each.last_login_at) : t("users.never")}</td>
-                  <td>{dateTime(each.created_at)}</td>
-                  <td>
-                    <div className="verb-row end">
-                      <Button kind="quiet" onClick={() => setLimiting(each)}>
-                        {limitsWord(each)}
-                        <span className="hidden"> {each.username}</span>
-                      </Button>
-                      {each.login !== "oidc" && (
-                        <Button kind="quiet" onClick={() => setGiving(each)}>
-                          {t("users.give_password")}
-                          <span className="hidden"> {each.username}</span>
-                        </Button>
-                      )}
-                      <Button kind="quiet" onClick={() => setDeleting(each)}>
-                        {t("verb.delete")}
-                        <span className="hidden"> {each.username}</span>
-                      </Button>
-                      <Button kind="quiet" onClick={() => void change(each, { disabled: !each.disabled })}>
-                        {t(each.disabled ? "users.enable" : "users.disable")}
-                        <span className="hidden"> {each.username}</span>
-                      </Button>
-                    </div>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          columns={columns(change, setAsked)}
+          items={sorted(found.data, sorting, fieldOf, new Intl.Collator(language(), { numeric: true }))}
+          keyOf={(each) => each.id}
+          isOff={(each) => each.disabled}
+          sorting={sorting}
+          onSort={(by) => setQuery({ sort: sortedBy(by, sorting) })}
+        />
       )}
-      <NewUser onMade={() => void found.reload()} />
-      {giving && <GivePassword user={giving} onClose={() => setGiving(null)} />}
-      {deleting && <DeleteUser user={deleting} onClose={() => setDeleting(null)} onDone={() => void found.reload()} />}
-      {limiting && (
-        <OwnLimits user={limiting} onClose={() => setLimiting(null)} onChanged={() => void found.reload()} />
-      )}
+      <NewUser onMade={reload} />
+      {asked?.what === "password" && <GivePassword user={asked.user} onClose={close} />}
+      {asked?.what === "delete" && <DeleteUser user={asked.user} onClose={close} onDone={reload} />}
+      {asked?.what === "limits" && <OwnLimits user={asked.user} onClose={close} onChanged={reload} />}
     </>
+  );
+}
+
+type Change = (user: User, body: Partial<{ role: User["role"]; disabled: boolean }>) => Promise<void>;
+
+function columns(change: Change, ask: (asked: Asked) => void): Column<User>[] {
+  return [
+    { name: "name", label: t("users.name"), isHeading: true, isSortable: true, cell: (each) => each.username },
+    {
+      name: "role",
+      label: t("users.role"),
+      isSortable: true,
+      cell: (each) => (
+        <select
+          aria-label={`${t("users.role")} ${each.username}`}
+          value={each.role}
+          onChange={(event) => void change(each, { role: event.target.value as User["role"] })}
+        >
+          <option value="user">{t("role.user")}</option>
+          <option value="admin">{t("role.admin")}</option>
+        </select>
+      ),
+    },
+    { name: "login", label: t("users.login"), isSortable: true, cell: loginWord },
+    {
+      name: "last",
+      label: t("users.last_login"),
+      isSortable: true,
+      cell: (each) => (each.last_login_at ? relative(each.last_login_at) : t("users.never")),
+    },
+    { name: "made", label: t("users.made"), isSortable: true, cell: (each) => dateTime(each.created_at) },
+    { name: "verbs", label: "", cell: (each) => <Verbs user={each} change={change} ask={ask} /> },
+  ];
+}
+
+function Verbs({ user, change, ask }: { user: User; change: Change; ask: (asked: Asked) => void }) {
+  const named = <span className="hidden"> {user.username}</span>;
+  return (
+    <div className="verb-row end">
+      <Button kind="quiet" onClick={() => ask({ what: "limits", user })}>
+        {limitsWord(user)}
+        {named}
+      </Button>
+      {user.login !== "oidc" && (
+        <Button kind="quiet" onClick={() => ask({ what: "password", user })}>
+          {t("users.give_password")}
+          {named}
+        </Button>
+      )}
+      <Button kind="quiet" onClick={() => ask({ what: "delete", user })}>
+        {t("verb.delete")}
+        {named}
+      </Button>
+      <Button kind="quiet" onClick={() => void change(user, { disabled: !user.disabled })}>
+        {t(user.disabled ? "users.enable" : "users.disable")}
+        {named}
+      </Button>
+    </div>
   );
 }
 

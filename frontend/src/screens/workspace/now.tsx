@@ -2,9 +2,9 @@
 
 import { serverNow } from "../../api/client.ts";
 import type { HistoryLine, Workspace } from "../../api/types.ts";
-import { bytes, count, dateTime, duration, relative } from "../../lib/format.ts";
+import { bytes, dateTime, duration, relative } from "../../lib/format.ts";
 import { useNow } from "../../lib/hooks.ts";
-import { t } from "../../lib/language.ts";
+import { counted, t } from "../../lib/language.ts";
 import { asked, because, conditionWord } from "../../lib/phrases.ts";
 import { segmentsOf, usualSeconds } from "../../lib/segments.ts";
 import { Spinner } from "../../ui/parts.tsx";
@@ -53,9 +53,7 @@ function Doing({ workspace, history, now }: { workspace: Workspace; history: His
       ) : (
         <progress value={share} aria-label={t(`doing.${operation}`)} />
       )}
-      {progress && (
-        <p className="fine">{t("now.moved", { bytes: bytes(progress.bytes), files: count(progress.files) })}</p>
-      )}
+      {progress && <p className="fine">{counted("now.moved", progress.files, { bytes: bytes(progress.bytes) })}</p>}
     </div>
   );
 }

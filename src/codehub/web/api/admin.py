@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -15,7 +15,7 @@ from codehub.db.audit_pages import AuditFilter
 from codehub.db.audit_pages import AuditLine as AuditRow
 from codehub.db.gc_runs import GcPlace
 from codehub.db.gc_runs import GcRun as GcRow
-from codehub.db.listing import Filter
+from codehub.db.listing import Filter, SortKey
 from codehub.errors import Invalid
 from codehub.model.limits import Quota, SetLimits
 from codehub.model.workspace import UserId
@@ -43,10 +43,21 @@ async def list_everybodys_workspaces(
     tag: AskedTags = None,
     deleted: Deleted = False,
     owner: Annotated[UUID | None, Query(description="Only this user's.")] = None,
+    sort: Annotated[
+        str | None,
+        Query(pattern=f"^-?({'|'.join(SortKey)})$", description="By what; with a minus, the other way round."),
+    ] = None,
 ) -> Response:
-    """Everybody's workspaces, newest first."""
-    whose = None if owner is None else UserId(owner)
-    asked = Filter(owner=whose, phases=tuple(phase or ()), text=q or "", tags=tuple(tag or ()), deleted=deleted)
+    """Everybody's workspaces, newest first, or sorted."""
+    asked = Filter(
+        owner=None if owner is None else UserId(owner),
+        phases=tuple(phase or ()),
+        text=q or "",
+        tags=tuple(tag or ()),
+        deleted=deleted,
+        sort=None if sort is None else SortKey(sort.removeprefix("-")),
+        descending=sort is not None and sort.startswith("-"),
+    )
     found = await context.shelf.page(asked, after=place(cursor), limit=limit)
     return await page_answer(context, found)
 
@@ -70,6 +81,7 @@ async def change_limits(actor: AdminActor, context: InContext, given: schemas.Se
 
 
 async def _asked_audit(
+    *,
     user: Annotated[UUID | None, Query(description="Only what this user did.")] = None,
     workspace: Annotated[UUID | None, Query(description="Only what was done to this workspace.")] = None,
     action: Annotated[
@@ -77,8 +89,9 @@ async def _asked_audit(
     ] = None,
     since: Annotated[datetime | None, Query(description="Only from this moment on.")] = None,
     until: Annotated[datetime | None, Query(description="Only before this moment.")] = None,
+    order: Annotated[Literal["newest", "oldest"], Query(description="Which come first.")] = "newest",
 ) -> AuditFilter:
-    return AuditFilter(user, workspace, action, _with_zone(since), _with_zone(until))
+    return AuditFilter(user, workspace, action, _with_zone(since), _with_zone(until), oldest_first=order == "oldest")
 
 
 AskedAudit = Annotated[AuditFilter, Depends(_asked_audit)]
@@ -95,7 +108,7 @@ async def audit_log(
         str | None, Query(pattern=r"^[1-9][0-9]{0,17}$", description="`next_cursor` of the page before.")
     ] = None,
 ) -> schemas.Audit:
-    """Who did what, newest first."""
+    """Who did what, newest first, or oldest first."""
     after = None if cursor is None else int(cursor)
     lines, following = await administering.audit_page(context.pool, actor, asked, after, limit)
     return schemas.Audit(
