@@ -327,6 +327,32 @@ async def test_a_purge_keeps_nothing(ada: Caller, owner: Connection) -> None:
     assert [action for action, _ in await audited(owner)] == ["workspace.purge"]
 
 
+async def test_what_a_deleted_one_waits_for_is_told(ada: Caller, owner: Connection) -> None:
+    async def told(identity: object) -> tuple[str, str | None] | None:
+        removal = (await ada.get(f"/workspaces/{identity}")).json()["removal"]
+        return None if removal is None else (removal["reason"], removal["at"])
+
+    identity = await ada.has_archived(owner)
+    assert await told(identity) is None
+    shown = (await ada.delete(f"/workspaces/{identity}")).json()
+    assert await told(identity) == ("trash", shown["undelete_until"])
+    await change(owner, identity, phase="DELETING")
+    await ada.delete(f"/workspaces/{identity}", params={"purge": True})
+    reason, at = await told(identity) or ("", None)
+    assert reason == "archive"
+    assert at is not None
+    assert datetime.fromisoformat(at) - datetime.now(UTC) <= timedelta(minutes=1)
+    await owner.execute("DELETE FROM archive_operations")
+    await change(owner, identity, description="the row was written")
+    assert await told(identity) == ("unremembered", None)
+    key = (await ada.get(f"/workspaces/{identity}")).json()["archive_key"]
+    op = key.split("/")[1]
+    await owner.execute("INSERT INTO archive_operations (workspace_id, op_id) VALUES (%s, %s)", [identity, op])
+    assert (await told(identity) or ("",))[0] == "archive", "an administrator discarded it"
+    await change(owner, identity, phase="DELETED")
+    assert await told(identity) is None
+
+
 @pytest.mark.parametrize(
     ("volume", "asks"),
     [

@@ -907,6 +907,25 @@ export interface components {
             desired_state?: ("RUNNING" | "STANDBY" | "ARCHIVED") | null;
         };
         /**
+         * Removal
+         * @description Why something of a deleted workspace is still there, and when it goes on by itself, as far as that is known.
+         *
+         *     trash: it can be undeleted until then. backend: its instance or volume is being removed. archive: its archive is
+         *     being removed. store: the archive store does not answer. unremembered: the database did not make its archive; an
+         *     administrator discards it.
+         */
+        Removal: {
+            reason: components["schemas"]["RemovalReason"];
+            /** At */
+            at: string | null;
+        };
+        /**
+         * RemovalReason
+         * @description Why something of it is still there.
+         * @enum {string}
+         */
+        RemovalReason: "trash" | "backend" | "archive" | "store" | "unremembered";
+        /**
          * Scope
          * @description What a token may be used for; a session may do everything its user may.
          * @enum {string}
@@ -1297,6 +1316,8 @@ export interface components {
              * @description Until when POST …/undelete can bring it back.
              */
             undelete_until: string | null;
+            /** @description What a deleted one waits for until nothing is left of it. */
+            removal: components["schemas"]["Removal"] | null;
             /**
              * Archive Key
              * @description Where its archive is, below the store's prefix.

@@ -317,6 +317,12 @@ export const en = {
   "trash.until": "It can be brought back until {when}.",
   "trash.never": "It cannot be brought back; what is left of it is being removed.",
   "trash.back": "{name} is back.",
+  "removal.backend": "Removing the container and home directory",
+  "removal.backend_retry": "Removing the container and home directory failed. Next retry {when}.",
+  "removal.archive": "Removing the archive. Usually done within a minute.",
+  "removal.archive_late": "Removing the archive takes longer than usual. CodeHub keeps retrying.",
+  "removal.store": "Waiting for the archive store, which cannot be reached.",
+  "removal.unremembered": "Archive kept: the database has no record of making it. An administrator can discard it.",
 
   "account.title": "Your account",
   "role.user": "user",

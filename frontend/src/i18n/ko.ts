@@ -318,6 +318,12 @@ export const ko: Words = {
   "trash.until": "{when}까지 되살릴 수 있습니다.",
   "trash.never": "되살릴 수 없습니다. 남은 데이터를 삭제하고 있습니다.",
   "trash.back": "{name}을(를) 되살렸습니다.",
+  "removal.backend": "컨테이너와 홈 디렉터리 제거 중",
+  "removal.backend_retry": "컨테이너와 홈 디렉터리를 제거하지 못했습니다. 다음 시도: {when}",
+  "removal.archive": "아카이브 제거 중. 보통 1분 안에 끝납니다.",
+  "removal.archive_late": "아카이브 제거가 평소보다 오래 걸립니다. 계속 다시 시도합니다.",
+  "removal.store": "아카이브 저장소에 연결할 수 없어 기다리는 중입니다.",
+  "removal.unremembered": "데이터베이스에 만든 기록이 없어 아카이브를 남겨 두었습니다. 관리자가 버릴 수 있습니다.",
 
   "account.title": "내 계정",
   "role.user": "사용자",

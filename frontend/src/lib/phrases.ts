@@ -1,9 +1,9 @@
 /** What the server says, in plain words of the page's language. What we have no words for is shown as it came. */
 
-import type { ApiError } from "../api/client.ts";
+import { type ApiError, serverNow } from "../api/client.ts";
 import type { Condition, Operation, Phase, Workspace } from "../api/types.ts";
 import { adoptionOf, becauseOf } from "./because.ts";
-import { dateTime, duration } from "./format.ts";
+import { dateTime, duration, relative } from "./format.ts";
 import { counted, known, t } from "./language.ts";
 
 export const PHASES: Phase[] = ["RUNNING", "STANDBY", "ARCHIVED", "PENDING", "ERROR", "DELETING", "DELETED"];
@@ -21,6 +21,15 @@ export function stateWord(workspace: Workspace): string {
 
 export function operationWord(operation: Operation): string {
   return t(`operation.${operation}`);
+}
+
+/** Why something is left of one that cannot come back, and when it goes on. */
+export function removalWord({ removal }: Workspace): string {
+  if (!removal) return t("trash.never");
+  const late = removal.at !== null && Date.parse(removal.at) < serverNow();
+  if (removal.reason === "archive" && late) return t("removal.archive_late");
+  if (removal.reason === "backend" && removal.at) return t("removal.backend_retry", { when: relative(removal.at) });
+  return known("removal", removal.reason) ?? t("trash.never");
 }
 
 /** What was asked for and has not begun, or null. */

@@ -6,6 +6,7 @@ import type { Workspace } from "../api/types.ts";
 import { dateTime, relative } from "../lib/format.ts";
 import { useLoaded, useTitle } from "../lib/hooks.ts";
 import { t } from "../lib/language.ts";
+import { removalWord } from "../lib/phrases.ts";
 import { Link, navigate } from "../lib/router.tsx";
 import { undelete } from "../state/verbs.ts";
 import { Badge, Button, Empty, Problem, Waiting } from "../ui/parts.tsx";
@@ -84,7 +85,7 @@ function Item({ workspace, reload, onPurge }: ItemProps) {
       </div>
       <div className="row-state">
         <Badge workspace={workspace} />
-        <span className="row-next">{until ? t("trash.ends", { when: relative(until) }) : t("trash.never")}</span>
+        <span className="row-next">{until ? t("trash.ends", { when: relative(until) }) : removalWord(workspace)}</span>
       </div>
       <div className="row-do">
         {until && (

@@ -33,6 +33,7 @@ class ShownWorkspace:
     is_favorite: bool
     updated_at: datetime
     owner_username: str
+    is_remembered: bool  # whether its archive is one that this database made, where that keeps a purge from its end
     stamp: str  # which writing of the row this is: every write of any column gives it another
 
 
@@ -82,11 +83,19 @@ class Version:
 # The transaction that wrote the row and the place where it lies: what PostgreSQL itself tells versions apart by.
 STAMP = SQL("xmin::text || ctid::text")
 
-_MORE = 8  # columns beside those of the model
+# archive_operations_pkey, and only for what is purged.
+_REMEMBERED = SQL("""
+    CASE WHEN purged_at IS NULL OR archive_key IS NULL THEN true ELSE EXISTS (
+        SELECT FROM archive_operations AS made
+        WHERE made.workspace_id = workspaces.id
+              AND archive_key = made.workspace_id || '/' || made.op_id || '/home.tar.zst') END
+""")
+
+_MORE = 9  # columns beside those of the model
 _SHOWN = SQL("""
     {COLUMNS}, name, description, memo, tags, is_favorite, updated_at,
-    (SELECT username FROM users WHERE users.id = workspaces.owner_user_id), {STAMP}
-""").format(COLUMNS=COLUMNS, STAMP=STAMP)
+    (SELECT username FROM users WHERE users.id = workspaces.owner_user_id), {REMEMBERED}, {STAMP}
+""").format(COLUMNS=COLUMNS, REMEMBERED=_REMEMBERED, STAMP=STAMP)
 
 BY_ID = SQL("SELECT {SHOWN} FROM workspaces WHERE id = %s").format(SHOWN=_SHOWN)
 BY_IDS = SQL("SELECT {SHOWN} FROM workspaces WHERE id = ANY(%s)").format(SHOWN=_SHOWN)
@@ -202,7 +211,5 @@ async def remaining_of(conn: Connection, owner: UserId) -> Sequence[WorkspaceId]
 
 
 def _shown_of(row: tuple[Any, ...]) -> ShownWorkspace:
-    name, description, memo, tags, is_favorite, updated_at, username, stamp = row[-_MORE:]
-    return ShownWorkspace(
-        workspace_of(row[:-_MORE]), name, description, memo, tuple(tags), is_favorite, updated_at, username, stamp
-    )
+    name, description, memo, tags, *rest = row[-_MORE:]
+    return ShownWorkspace(workspace_of(row[:-_MORE]), name, description, memo, tuple(tags), *rest)

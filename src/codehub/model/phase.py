@@ -53,10 +53,17 @@ def calculate_phase(seen: Conditions, deleted_at: datetime | None, archive_key: 
 
 def _anything_left(seen: Conditions) -> bool:
     return (
+        is_left_on_backend(seen)
+        or seen.archive_ready.status
+        or seen.archive_ready.reason in c.TRANSIENT_ARCHIVE_REASONS
+    )
+
+
+def is_left_on_backend(seen: Conditions) -> bool:
+    """Whether an instance or a volume is there, or may be."""
+    return (
         seen.volume_ready.status
         or seen.container_ready.status
-        or seen.archive_ready.status
         or seen.volume_ready.reason in _VOLUME_LEFT
         or seen.container_ready.reason in _CONTAINER_LEFT
-        or seen.archive_ready.reason in c.TRANSIENT_ARCHIVE_REASONS
     )

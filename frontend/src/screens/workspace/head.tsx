@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { Desired, Me, Workspace } from "../../api/types.ts";
 import { dateTime } from "../../lib/format.ts";
 import { t } from "../../lib/language.ts";
-import { operationWord } from "../../lib/phrases.ts";
+import { operationWord, removalWord } from "../../lib/phrases.ts";
 import { Link, navigate } from "../../lib/router.tsx";
 import { useSteady } from "../../lib/steady.ts";
 import { undelete, want } from "../../state/verbs.ts";
@@ -180,7 +180,7 @@ function Gone({ workspace, reload }: { workspace: Workspace; reload: () => Promi
           <p className="verb-note">{t("trash.until", { when: dateTime(workspace.undelete_until) })}</p>
         </>
       ) : (
-        <p className="verb-note">{t("trash.never")}</p>
+        <p className="verb-note">{removalWord(workspace)}</p>
       )}
     </div>
   );

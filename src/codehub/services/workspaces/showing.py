@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from codehub.db.listing import ShownWorkspace
-from codehub.model import conditions, recovery, ttl, wishes
+from codehub.model import conditions, recovery, removal, ttl, wishes
 from codehub.model.names import volume_name
 from codehub.model.workspace import Operation, OpId, Phase, RecoverFrom, Status, Workspace, WorkspaceId
 
@@ -102,10 +102,16 @@ def as_dict(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any]:
         "next_transition": _next_transition(workspace),
         "deleted_at": _iso(wish.deleted_at),
         "undelete_until": _iso(wishes.undelete_until(workspace, retention)),
+        "removal": _removal(shown, retention),
         "archive_key": status.archive_key,
         "archived": _is_archived(status),
         "url": f"/w/{workspace.id}/",
     }
+
+
+def _removal(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any] | None:
+    found = removal.removal_of(shown.workspace, retention, is_remembered=shown.is_remembered)
+    return None if found is None else {"reason": found.reason.value, "at": _iso(found.at)}
 
 
 def _is_archived(status: Status) -> bool:

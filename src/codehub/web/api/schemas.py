@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from codehub.config.values import LONGEST
 from codehub.model import ttl
 from codehub.model.names import ARCHIVE_KEY
+from codehub.model.removal import RemovalReason
 from codehub.model.suspicion import Place
 from codehub.model.workspace import Desired, InstanceBackend, Operation, Phase, RecoverFrom, StorageBackend
 
@@ -220,6 +221,18 @@ class Transition(BaseModel):
     because: Annotated[str, Field(examples=["600 s since it was last used"])]
 
 
+class Removal(BaseModel):
+    """Why something of a deleted workspace is still there, and when it goes on by itself, as far as that is known.
+
+    trash: it can be undeleted until then. backend: its instance or volume is being removed. archive: its archive is
+    being removed. store: the archive store does not answer. unremembered: the database did not make its archive; an
+    administrator discards it.
+    """
+
+    reason: RemovalReason
+    at: datetime | None
+
+
 class Workspace(BaseModel):
     """A workspace. `backend` and `error` say again, in one place, what fields of their own say."""
 
@@ -259,6 +272,7 @@ class Workspace(BaseModel):
     next_transition: Transition | None
     deleted_at: datetime | None
     undelete_until: Annotated[datetime | None, Field(description="Until when POST …/undelete can bring it back.")]
+    removal: Annotated[Removal | None, Field(description="What a deleted one waits for until nothing is left of it.")]
     archive_key: Annotated[
         str | None,
         Field(
