@@ -31,11 +31,12 @@ class Dashboard:
         await form.get_by_role("button", name=button).click()
         await expect(self.page.locator("header.top")).to_be_visible(timeout=SLOW_MS)
 
-    async def create(self, name: str, *, about: str = "", start: bool = True) -> str:
+    async def create(self, name: str, *, about: str = "", tags: str = "", start: bool = True) -> str:
         """A new workspace; its id."""
         await self.visit("/workspaces/new")
         await self.page.get_by_label("Name", exact=True).fill(name)
         await self.page.get_by_label("What it is for").fill(about)
+        await self.page.get_by_label("Tags").fill(tags)
         if not start:
             await self.page.get_by_label("Start it now").uncheck()
         await self.button("Make it").click()

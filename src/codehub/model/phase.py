@@ -52,11 +52,8 @@ def calculate_phase(seen: Conditions, deleted_at: datetime | None, archive_key: 
 
 
 def _anything_left(seen: Conditions) -> bool:
-    return (
-        is_left_on_backend(seen)
-        or seen.archive_ready.status
-        or seen.archive_ready.reason in c.TRANSIENT_ARCHIVE_REASONS
-    )
+    archive = seen.archive_ready
+    return is_left_on_backend(seen) or archive.status or archive.reason in c.TRANSIENT_ARCHIVE_REASONS
 
 
 def is_left_on_backend(seen: Conditions) -> bool:
