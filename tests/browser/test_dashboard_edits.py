@@ -110,7 +110,12 @@ async def test_a_reference_can_be_typed_and_a_copy_has_all_of_its_original(chrom
         copy = ada.page.url.rpartition("/")[2]
         answer = await ada.page.context.request.get(f"{site.url}/api/v1/workspaces/{copy}")
         made = await answer.json()
-        expected = {"image_ref": reference, "backend": "process", "tags": ["gpu", "course"], "description": "Chapter 3"}
+        expected: dict[str, object] = {
+            "image_ref": reference,
+            "backend": "process",
+            "tags": ["gpu", "course"],
+            "description": "Chapter 3",
+        }
         expected |= {"standby_ttl_seconds": 3600, "archive_ttl_seconds": 0}
         assert {name: made[name] for name in expected} == expected
         await _purge(ada, "original", "Copy of original")

@@ -11,7 +11,7 @@ from tests.model import builders as b
 from tests.model.test_wishes import in_trash
 
 RETENTION = timedelta(days=7)
-PURGED = {"purged_at": b.NOW}
+PURGED: dict[str, Any] = {"purged_at": b.NOW}
 
 
 @pytest.mark.parametrize(

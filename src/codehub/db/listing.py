@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
-from psycopg.sql import SQL, Composed
+from psycopg.sql import SQL, Composable, Composed
 
 from codehub.db.pool import Connection
 from codehub.db.rows import COLUMNS, workspace_of
@@ -118,7 +118,7 @@ _VERSION = SQL("id, {STAMP}, created_at").format(STAMP=STAMP)
 
 def page_query(asked: Filter, after: Place | None, limit: int) -> tuple[Composed, dict[str, Any]]:
     """idx_workspaces_owner_here, or idx_workspaces_created_here for everybody's; idx_workspaces_deleting for trash."""
-    conditions = [SQL("deleted_at IS NOT NULL") if asked.deleted else SQL("deleted_at IS NULL")]
+    conditions: list[Composable] = [SQL("deleted_at IS NOT NULL") if asked.deleted else SQL("deleted_at IS NULL")]
     arguments: dict[str, Any] = {"limit": limit}
     if asked.owner is not None:
         conditions.append(SQL("owner_user_id = %(owner)s"))
@@ -142,17 +142,17 @@ def page_query(asked: Filter, after: Place | None, limit: int) -> tuple[Composed
     return query.format(_VERSION, SQL(" AND ").join(conditions), _order(asked)), arguments
 
 
-def _order(asked: Filter) -> Composed:
+def _order(asked: Filter) -> Composable:
     if asked.sort is None:
-        return SQL("created_at DESC, id DESC").format()
+        return SQL("created_at DESC, id DESC")
     way = SQL("DESC" if asked.descending else "ASC")
     return SQL("{value} {way}, id {way}").format(value=_SORT_VALUES[asked.sort], way=way)
 
 
-def _beyond(asked: Filter) -> Composed:
+def _beyond(asked: Filter) -> Composable:
     """What comes after the last one shown; where another order is asked for, by what that one is at this moment."""
     if asked.sort is None:
-        return SQL("(created_at, id) < (%(created_at)s, %(id)s)").format()
+        return SQL("(created_at, id) < (%(created_at)s, %(id)s)")
     return SQL("({value}, id) {side} (SELECT {value}, id FROM workspaces WHERE id = %(id)s)").format(
         value=_SORT_VALUES[asked.sort], side=SQL("<" if asked.descending else ">")
     )
