@@ -274,7 +274,7 @@ async def test_administrators_see_what_is_wrong_and_may_force_the_way_out(chromi
         identity = await root.create("stuck")
         await root.sees_state("Needs you")
         await root.visit("/admin")
-        finding = root.page.locator(".findings li", has_text="1 workspaces are in ERROR.")
+        finding = root.page.locator(".findings li", has_text="1 workspace is in ERROR.")
         await expect(finding).to_contain_text("deserves a look")
         await finding.get_by_text("CH-OP-2: what to do").click()
         await expect(finding).to_contain_text("codehub ws recover")

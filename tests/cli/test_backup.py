@@ -42,7 +42,7 @@ def test_beside_a_running_codehub_and_into_a_new_one(place: Path) -> None:
         client = stack.enter_context(_admin(codehub))
         made = client.create_workspace("kept", desired_state="ARCHIVED")
         eventually(lambda: client.workspace(made.id).phase == "ARCHIVED", "it is archived", 60)
-        assert "1 users, 1 workspaces that need 1 archives" in command(data, "backup", str(file))
+        assert "1 user, 1 workspace that needs 1 archive," in command(data, "backup", str(file))
         since = client.create_workspace("made since", desired_state="ARCHIVED")
         eventually(lambda: client.workspace(since.id).phase == "ARCHIVED", "it is archived", 60)
         code, lines = failing("restore", str(file), "--force", "--yes", CODEHUB_DATA_DIR=str(data))
@@ -67,7 +67,7 @@ def test_beside_a_running_codehub_and_into_a_new_one(place: Path) -> None:
 
 def test_a_codehub_that_is_stopped(data: Path, place: Path) -> None:
     file = place / "codehub.backup"
-    assert "1 users, 0 workspaces" in command(data, "backup", str(file))
+    assert "1 user, 0 workspaces" in command(data, "backup", str(file))
     assert server_pids(data) == []
     code, lines = failing("restore", str(file), CODEHUB_DATA_DIR=str(data))
     assert code == 1

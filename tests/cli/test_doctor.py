@@ -303,7 +303,7 @@ async def test_what_the_database_says_about_it(database: str) -> None:
         told = {one.code.id: one for one in await standing.of_database(database, is_running=False) if one.code}
         assert set(told) == {"CH-LEAD-1", "CH-OP-1", "CH-OP-2"}
         assert told["CH-LEAD-1"].state is State.WARNING, "nobody said that one should run"
-        assert told["CH-OP-1"].detail.startswith("1 operations began more than 30 minutes ago; the oldest: ")
+        assert told["CH-OP-1"].detail.startswith("1 operation began more than 30 minutes ago; the oldest: ")
         async with open_seat(database) as seat:
             assert await seat.try_to_take()
             found = await standing.of_database(database, is_running=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from codehub.model.failure import Fault
-from codehub.model.sentences import log_ends, sentence
+from codehub.model.sentences import log_ends, number_of, sentence
 from codehub.model.workspace import ErrorReason
 
 TRACEBACK = (
@@ -32,3 +32,8 @@ def test_of_a_log_only_the_last_line_is_told() -> None:
     assert log_ends("\n \x1b\n") == "It has written no log."
     assert len(log_ends("x" * 1000)) < 300
     assert "\x1b" not in log_ends("\x1b[31mred")
+
+
+def test_numbers_agree_with_what_they_count() -> None:
+    assert [number_of(n, "workspace") for n in (0, 1, 2)] == ["0 workspaces", "1 workspace", "2 workspaces"]
+    assert [number_of(n, "archive was", "archives were") for n in (1, 3)] == ["1 archive was", "3 archives were"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codehub.cli import options, output
+from codehub.model.sentences import number_of
 
 if TYPE_CHECKING:
     from codehub.backup.making import Made
@@ -35,8 +36,9 @@ def backup(file: File, json: options.Json = False) -> None:
         return
     counts = manifest.counts
     typer.echo(
-        f"{file}: {counts.get('users', 0)} users, {counts.get('workspaces', 0)} workspaces that need "
-        f"{len(manifest.archives)} archives, {output.size(manifest.dump_bytes)}, of {manifest.made_at}."
+        f"{file}: {number_of(counts.get('users', 0), 'user')}, "
+        f"{number_of(counts.get('workspaces', 0), 'workspace that needs', 'workspaces that need')} "
+        f"{number_of(len(manifest.archives), 'archive')}, {output.size(manifest.dump_bytes)}, of {manifest.made_at}."
     )
     if made.store_trouble:
         output.say(f"WARNING: the archive store could not be asked for them: {made.store_trouble}")

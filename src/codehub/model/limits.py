@@ -6,6 +6,8 @@ this file says what the count means.
 
 from dataclasses import dataclass
 
+from codehub.model.sentences import number_of
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -45,7 +47,7 @@ def refusal(usage: Usage, quota: Quota) -> str | None:
     if quota.per_user == 0:
         return "An administrator has set your limit of running workspaces to 0."
     if usage.user >= quota.per_user:
-        return f"You have {usage.user} running workspaces, the most you may have. Stop one first."
+        return f"You have {number_of(usage.user, 'running workspace')}, the most you may have. Stop one first."
     if usage.total >= quota.total:
         return f"All {quota.total} places for running workspaces are taken. Try again later."
     return None

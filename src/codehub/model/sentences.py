@@ -12,6 +12,11 @@ def sentence(text: str) -> str:
     return line if line[-1] in ".!?…" else f"{line}."
 
 
+def number_of(n: int, one: str, many: str = "") -> str:
+    """So many things: "1 workspace", "3 workspaces"; with a verb, `many` says both."""
+    return f"{n} {one if n == 1 else many or f'{one}s'}"
+
+
 def log_ends(log: str) -> str:
     """What a log says last, as a sentence: one line of it, since the rest is a stack trace more often than not."""
     lines = [

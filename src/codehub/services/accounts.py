@@ -16,6 +16,7 @@ from codehub.db import accounts, listing, sessions, tokens, visits
 from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, Invalid, NotAllowed, NotFound
+from codehub.model.sentences import number_of
 from codehub.model.workspace import UserId
 from codehub.services import audit, passwords
 from codehub.services.actors import Actor, UserRole
@@ -168,7 +169,7 @@ async def delete(
         owned = await listing.living_of(conn, UserId(user))
         if owned and workspaces is None:
             raise Conflict(
-                f"{was.username} has {len(owned)} workspaces.",
+                f"{was.username} has {number_of(len(owned), 'workspace')}.",
                 "Say what becomes of them: workspaces=trash or workspaces=purge.",
                 code="has_workspaces",
                 details={"workspaces": len(owned)},
@@ -185,7 +186,7 @@ async def delete(
             busy.append(identity)
     if busy:
         raise Conflict(
-            f"{len(busy)} workspaces of {was.username} are busy.",
+            f"{number_of(len(busy), 'workspace')} of {was.username} cannot be deleted at this moment.",
             "The account is disabled. Delete it again when they are at rest.",
             code="workspaces_busy",
             details={"workspaces": len(busy)},

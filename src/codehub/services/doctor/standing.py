@@ -5,6 +5,7 @@ from datetime import datetime
 from codehub.db.diagnosis import Diagnosis, diagnose
 from codehub.db.pool import Pool, connection
 from codehub.errors import CodeHubError
+from codehub.model.sentences import number_of
 from codehub.services.doctor import codes
 from codehub.services.doctor.finding import Finding, failed, failed_by, ok, warning
 
@@ -59,7 +60,8 @@ def _operations(found: Diagnosis) -> list[Finding]:
         told.append(
             warning(
                 codes.STUCK,
-                f"{found.stuck} operations began more than {minutes:.0f} minutes ago; the oldest: {found.oldest}.",
+                f"{number_of(found.stuck, 'operation')} began more than {minutes:.0f} minutes ago; "
+                f"the oldest: {found.oldest}.",
                 "Look at `codehub ws show` of it: large homes take long, and outages are waited for.",
             )
         )
@@ -67,7 +69,7 @@ def _operations(found: Diagnosis) -> list[Finding]:
         told.append(
             warning(
                 codes.ERRORS,
-                f"{found.errors} workspaces are in ERROR.",
+                f"{number_of(found.errors, 'workspace is', 'workspaces are')} in ERROR.",
                 "Each says why and what to do: codehub ws list --phase ERROR --all",
             )
         )
@@ -80,7 +82,8 @@ def _archives(found: Diagnosis) -> list[Finding]:
         told.append(
             failed(
                 codes.STORE_OUT,
-                f"{found.store_waits} workspaces wait to be archived or restored: {found.store_outage or 'an outage'}",
+                f"{number_of(found.store_waits, 'workspace waits', 'workspaces wait')} to be archived or restored: "
+                f"{found.store_outage or 'an outage'}",
                 "Make room in the archive store, or mend it; they go on by themselves within minutes.",
             )
         )
@@ -89,14 +92,17 @@ def _archives(found: Diagnosis) -> list[Finding]:
     if missing := int(found.gc.get("missing_count", 0)):
         told.append(
             warning(
-                codes.MISSING, f"{missing} workspaces' archives were not in the store.", "See: codehub gc --dry-run"
+                codes.MISSING,
+                f"{number_of(missing, 'archive was', 'archives were')} not in the store.",
+                "See: codehub gc --dry-run",
             )
         )
     if unremembered := int(found.gc.get("unremembered_count", 0)):
         told.append(
             warning(
                 codes.UNREMEMBERED,
-                f"{unremembered} archives were made in a future that the database lost; they are kept.",
+                f"{number_of(unremembered, 'archive was', 'archives were')} made in a future that the database lost, "
+                "and kept.",
                 "Give each back or discard it: codehub gc --dry-run names them.",
             )
         )
@@ -111,7 +117,8 @@ def _orphans(found: Diagnosis) -> list[Finding]:
         return [
             warning(
                 codes.ORPHANS,
-                f"{found.unknown} containers or volumes belong to no workspace.",
+                f"{number_of(found.unknown, 'container or volume belongs', 'containers or volumes belong')} to no "
+                "workspace.",
                 "Nothing removes them by itself. See them: codehub gc --orphans --dry-run",
             )
         ]

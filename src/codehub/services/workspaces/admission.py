@@ -7,6 +7,7 @@ from codehub.db.limits import Held, RunningWorkspace, count_all, count_held, hol
 from codehub.db.pool import Connection
 from codehub.errors import OverLimit
 from codehub.model.limits import Quota, SetLimits, Usage, refusal
+from codehub.model.sentences import number_of
 from codehub.model.workspace import UserId, WorkspaceId
 
 
@@ -15,7 +16,7 @@ async def admit_new(conn: Connection, owner: UserId, quota: Quota) -> None:
     await hold_limits(conn)
     most = quota_of(owner, await limits_set(conn, [owner]), quota).workspaces
     if await count_all(conn, owner) >= most:
-        raise OverLimit(f"You have {most} workspaces, the most you may have.", "Delete one first.")
+        raise OverLimit(f"You have {number_of(most, 'workspace')}, the most you may have.", "Delete one first.")
 
 
 async def admit(conn: Connection, owner: UserId, quota: Quota) -> None:
