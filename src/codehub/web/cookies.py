@@ -74,6 +74,10 @@ def set_visit(response: Response, secret: str, *, secure: bool, seconds: float) 
     set_cookie(response, SECURE_VISIT if secure else VISIT, secret, secure=secure, seconds=seconds)
 
 
+def set_look(response: Response, look: str, *, secure: bool, seconds: float) -> None:
+    set_cookie(response, LOOK, look, secure=secure, seconds=seconds)
+
+
 def set_entering(response: Response, secret: str, *, secure: bool, seconds: float) -> None:
     set_cookie(response, SECURE_ENTERING if secure else ENTERING, secret, secure=secure, seconds=seconds)
 

@@ -40,9 +40,12 @@ def draw_url(main_origin: str, to: Destination, path: str, secret: str) -> str:
 
 
 async def draw(
-    context: Context, actor: Actor, to: Destination, *, authority: str, path: str, browser: str
+    context: Context, actor: Actor, to: Destination, *, authority: str, path: str, browser: str, look: str
 ) -> str | None:
-    """A code; None for a browser that keeps coming back, because it does not keep the cookie."""
+    """A code; None for a browser that keeps coming back, because it does not keep the cookie.
+
+    `look` is the dashboard's language and theme, for what CodeHub shows at the other origin.
+    """
     code = new_secret()
     told = {
         "session": actor.credential_id,
@@ -51,6 +54,7 @@ async def draw(
         "authority": authority,
         "path": path,
         "browser": browser,
+        "look": look,
     }
     visitor = f"{actor.credential_id}:{to.workspace}:{to.port or ''}"
     drawn = await RedisCodes(context.redis).keep(hash_of(code).hex(), told, visitor)
@@ -59,8 +63,8 @@ async def draw(
 
 async def enter(
     context: Context, code: str, secret: str, to: Destination, *, authority: str, address: str | None
-) -> tuple[str, timedelta, str] | None:
-    """The visit's secret, how long it lasts, and where to go on; None when the code does not hold, or not here."""
+) -> tuple[str, timedelta, str, str | None] | None:
+    """The visit's secret, how long it lasts, where to go on, and the look; None when the code does not hold here."""
     told = await RedisCodes(context.redis).take(hash_of(code).hex()) if 0 < len(code) <= LONGEST else None
     if told is None or told["authority"] != authority or told["browser"] != _mark(secret):
         return None
@@ -68,7 +72,8 @@ async def enter(
         return None
     accounts = context.settings.accounts
     visit, lifetime = await visits.enter(context.pool, accounts, UUID(str(told["session"])), to, address)
-    return visit, lifetime, str(told["path"])
+    look = told.get("look")  # an older process draws codes without
+    return visit, lifetime, str(told["path"]), str(look) if look else None
 
 
 def _mark(secret: str) -> str:

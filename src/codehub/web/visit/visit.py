@@ -80,6 +80,12 @@ class Visit:
         inside = "" if self.to.port is None else f"/.codehub/port/{self.to.port}"
         return f"/w/{self.to.workspace}{inside}{self.path}"
 
+    @property
+    def look(self) -> str:
+        """What the dashboard keeps of itself (`ko.dark`), as far as it is that."""
+        kept = cookies.value_of(self.request, cookies.LOOK) or ""
+        return ".".join(look_of(kept, None)) if kept else ""
+
     def voice(self, name: str = "", main: str = "") -> Voice:
         kept = cookies.value_of(self.request, cookies.LOOK)
         language, theme = look_of(kept, self.request.headers.get("accept-language"))
