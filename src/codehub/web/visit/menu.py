@@ -11,7 +11,7 @@ owner changes anything, because the page's code is the owner's.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from datetime import timedelta
 from http import HTTPStatus
 from uuid import UUID
@@ -28,7 +28,7 @@ from codehub.services.actors import Actor, ActorKind
 from codehub.services.workspaces import changing, keeping_awake
 from codehub.web import cookies, csrf
 from codehub.web.auth import WritingActor, bearer_of
-from codehub.web.context import InContext
+from codehub.web.context import Context, InContext
 from codehub.web.visit import entering
 from codehub.web.visit.status import MenuStatus, status_of
 from codehub.web.visit.visit import Visit
@@ -77,7 +77,8 @@ async def answer_in_path_mode(
 async def _answer(visit: Visit, actor: Actor, what: str, main: str) -> Response:
     match visit.request.method, what:
         case "GET", "status":
-            return StreamingResponse(_lines(visit, actor, main), media_type="application/x-ndjson", headers=_HEADERS)
+            told = lines(visit.context, actor, visit.to.workspace, _look_of(visit, main))
+            return StreamingResponse(told, media_type="application/x-ndjson", headers=_HEADERS)
         case "POST", "keep-awake":
             await _change(visit, actor, _hours_of(visit))
         case "POST", "stop":
@@ -110,12 +111,14 @@ def _hours_of(visit: Visit) -> int:
     return int(given)
 
 
-async def _lines(visit: Visit, actor: Actor, main: str) -> AsyncIterator[bytes]:
+async def lines(
+    context: Context, actor: Actor, workspace: WorkspaceId, menu: Mapping[str, object]
+) -> AsyncGenerator[bytes, None]:
     """First how the menu looks; then how the workspace is, whenever that has changed; empty lines keep it open."""
-    watch, workspace, session = visit.context.watch, visit.to.workspace, UUID(actor.credential_id)
+    watch, session = context.watch, UUID(actor.credential_id)
     now = asyncio.get_running_loop().time
     until, last = now() + _LONGEST_SECONDS, None
-    yield _line({"look": _look_of(visit, main)})
+    yield _line({"menu": menu})
     with watch.watching(workspace, session):
         while now() < until:
             try:
@@ -147,7 +150,7 @@ def _is_owner(actor: Actor, shown: ShownWorkspace) -> bool:
     return shown.workspace.owner_user_id == actor.user_id
 
 
-def _look_of(visit: Visit, main: str) -> dict[str, object]:
+def _look_of(visit: Visit, main: str) -> Mapping[str, object]:
     voice = visit.voice()
     words = {key.removeprefix("menu."): text for key, text in LANGUAGES[voice.lang].items() if key.startswith("menu.")}
     return {
@@ -160,5 +163,5 @@ def _look_of(visit: Visit, main: str) -> dict[str, object]:
     }
 
 
-def _line(told: dict[str, object]) -> bytes:
+def _line(told: Mapping[str, object]) -> bytes:
     return json.dumps(told, ensure_ascii=False).encode() + b"\n"

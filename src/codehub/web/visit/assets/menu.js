@@ -25,6 +25,7 @@
     .panel { width: min(20rem, 94vw); margin-bottom: 4px; padding: 12px; border-radius: 10px }
     .notice { position: fixed; top: 12px; max-width: min(34rem, 94vw); padding: 12px 14px; border-radius: 10px; border-left: 4px solid var(--key) }
     .notice.warn { border-left-color: light-dark(#b25e00, #f0b35c) }
+    .notice.soon { position: static; margin-bottom: 4px }
     h2 { margin: 0 0 2px; font-size: 14px; overflow-wrap: anywhere } p { margin: 0 0 8px; overflow-wrap: anywhere } .quiet { color: var(--quiet) }
     fieldset { margin: 0 0 8px; padding: 0; border: 0 } legend { padding: 0 0 4px; color: var(--quiet) }
     .row { display: flex; flex-wrap: wrap; gap: 6px; align-items: center }
@@ -130,7 +131,7 @@
       const due = status.stops_in === null ? Infinity : left(status.stops_in);
       if (status.awake_for !== null || due > status.notice_seconds) return null;
       const keeper = button(say("keep_for", { time: say("hours", { n: look.hours[0] }) }), () => ask(`keep-awake?hours=${look.hours[0]}`), { class: "plain key" });
-      return ["idle", say("notice", { ...named, time: length(due) }), "", [...(status.may_change ? [keeper] : []), closer()], "warn"];
+      return ["idle", say("notice", { ...named, time: length(due) }), "", [...(status.may_change ? [keeper] : []), closer()], "warn soon"];
     }
     const why = reason ? say(`reason.${reason}`) : status.message;
     if (state === "starting") return ["starting", say("starting", named), "", []];
@@ -181,15 +182,16 @@
   // What is told: lines of JSON, for as long as somebody looks at the tab.
   let asking = null, failures = 0, timer = 0;
   function take(told) {
-    if (told.look) look = told.look;
+    if (told.menu) look = told.menu;
     if (told.status) {
-      const wasOpen = !panel.hidden && status && JSON.stringify([status.state, status.awake_for === null]) !== JSON.stringify([told.status.state, told.status.awake_for === null]);
+      const isChanged = !panel.hidden && (status?.awake_for === null) !== (told.status.awake_for === null);
       status = told.status;
       receivedAt = performance.now();
       isOver = false;
       failures = 0;
       if (status.state !== "running") wasAway = true;
-      if (wasOpen) drawPanel();
+      if (status.state !== "running" && !panel.hidden) toggle(false);
+      else if (isChanged) drawPanel();
     }
     draw();
   }
