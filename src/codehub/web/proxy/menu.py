@@ -1,4 +1,4 @@
-"""CodeHub's menu in an IDE: a script that is added to the end of the pages that people open there (ADR 25). Pure.
+"""CodeHub's menu in an IDE: a script that is added to the end of the pages that people open there (ADR 26). Pure.
 
 Only to a page that a person goes to in a tab, as the browser says (Sec-Fetch-Dest), and only to HTML that comes whole
 and plain. Nothing of the page is read or changed: after its last byte comes one element, and parsers take that into

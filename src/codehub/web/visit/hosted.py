@@ -1,7 +1,7 @@
 """A workspace's own origin, as far as the gate does not let pass: entering, and the way back. Nothing else is here.
 
 No route of the API answers at such a host, whatever credential comes with it: pages there are the workspace's, and must
-not be able to speak to CodeHub as whoever looks at them.
+not be able to speak to CodeHub as whoever looks at them. The menu (menu.py) is about this one workspace.
 """
 
 from fastapi import FastAPI, Request, Response

@@ -1,4 +1,4 @@
-"""The menu in an open IDE (ADR 25): what its script asks for, and the little that it may ask for.
+"""The menu in an open IDE (ADR 26): what its script asks for, and the little that it may ask for.
 
     GET  /.codehub/menu/status         lines of JSON for as long as the tab is looked at
     POST /.codehub/menu/keep-awake     ?hours=4

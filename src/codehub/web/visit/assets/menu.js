@@ -64,7 +64,7 @@
   // What is drawn.
   const dot = make("i", { class: "dot" });
   const name = make("span"), time = make("span", { class: "time" });
-  const pill = make("button", { class: "pill", type: "button", "aria-expanded": "false", onclick: () => toggle(panel.hidden) }, dot, name, time);
+  const pill = make("button", { class: "pill", type: "button", "aria-expanded": "false", onclick: () => toggle(panel.hidden) }, dot, name, " ", time);
   pill.addEventListener("mousedown", (event) => event.preventDefault()); // who types goes on typing
   const panel = make("section", { class: "panel", hidden: true });
   const notice = make("section", { class: "notice", role: "status", hidden: true });
@@ -164,7 +164,10 @@
     time.textContent = running && status.awake_for === null && status.stops_in !== null ? length(left(status.stops_in)) : "";
     name.hidden = isMinimized;
     time.hidden = isMinimized || !time.textContent;
-    pill.setAttribute("aria-label", `${say("label", { name: status.name })}. ${running ? lifetime() : ""}`);
+    const label = say("label", { name: status.name });
+    pill.title = running ? `${label}: ${lifetime()}` : label;
+    if (isMinimized) pill.setAttribute("aria-label", label);
+    else pill.removeAttribute("aria-label");
     const life = panel.querySelector("#life");
     if (!panel.hidden && life && running) life.textContent = lifetime();
   }
