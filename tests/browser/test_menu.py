@@ -252,6 +252,7 @@ async def test_beside_jupyterlab(
     workspace = await site.workspace("jupyterlab")
     tab, ide = Tab(site, host, workspace, page), JupyterLab(page)
     (site.home(workspace) / "notes.txt").touch()
+    (site.home(workspace) / "notes.txt").chmod(0o666)
     await page.goto(tab.address)
     await ide.is_shown()
     await expect(tab.pill).to_be_visible()
