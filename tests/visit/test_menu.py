@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -78,6 +78,17 @@ async def test_a_page_that_asks_all_the_time_is_written_once_a_second(
     assert {answer.status_code for answer in await asyncio.gather(*asked)} == {204}
     (count,) = (await (await owner.execute("SELECT count(*) FROM audit_log")).fetchone()) or (0,)
     assert count <= 10
+
+
+async def test_it_is_open_in_so_many_tabs_at_most(
+    inside: Browser, context: Context, workspace: WorkspaceId, owner: Connection
+) -> None:
+    row = await (await owner.execute("SELECT id FROM sessions")).fetchone()
+    assert row is not None
+    with ExitStack() as tabs:
+        for _ in range(20):
+            tabs.enter_context(context.watch.watching(workspace, row[0]))
+        assert error(await inside.fetches(f"{MENU}status", host_of(workspace))) == (429, "too_many_streams")
 
 
 @pytest.mark.parametrize("path", ["", "start", "delete", "status/x", "../stop", "stop%2f"])

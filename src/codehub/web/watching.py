@@ -56,6 +56,10 @@ class Watch:
         """How many are open."""
         return self._watched.total()
 
+    def open_by(self, workspace: WorkspaceId, session: UUID) -> int:
+        """How many of this workspace's menus are open with this login."""
+        return self._watched[workspace, session]
+
     async def run(self) -> None:
         """For ever; being cancelled ends every menu's stream."""
         try:

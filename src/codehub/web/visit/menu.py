@@ -20,7 +20,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from codehub.db.listing import ShownWorkspace
-from codehub.errors import Invalid, NotAllowed, NotFound, NotLoggedIn
+from codehub.errors import Invalid, NotAllowed, NotFound, NotLoggedIn, OverLimit
 from codehub.model.visiting import Destination
 from codehub.model.workspace import Desired, WorkspaceId
 from codehub.services import visits
@@ -41,6 +41,7 @@ MENU = "/.codehub/menu/"
 HOURS = (0, 1, 4, 8, 24)  # as in the dashboard; none turns it off
 _HEARTBEAT_SECONDS = 20.0
 _LONGEST_SECONDS = 600.0  # then the page asks again, and who asks is looked at again
+_MOST_OPEN = 20  # by one login, of one workspace
 _ONCE_SECONDS = 1.0  # the same again within this is the same request
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -77,6 +78,7 @@ async def answer_in_path_mode(
 async def _answer(visit: Visit, actor: Actor, what: str, main: str) -> Response:
     match visit.request.method, what:
         case "GET", "status":
+            _check_place(visit, actor)
             told = lines(visit.context, actor, visit.to.workspace, _look_of(visit, main))
             return StreamingResponse(told, media_type="application/x-ndjson", headers=_HEADERS)
         case "POST", "keep-awake":
@@ -102,6 +104,17 @@ async def _change(visit: Visit, actor: Actor, hours: int | None) -> None:
             await keeping_awake.keep_awake(context.pool, context.terms, actor, workspace, timedelta(hours=hours))
 
     await context.shared.get(("menu", workspace, actor.user_id, hours), _ONCE_SECONDS, change)
+
+
+def _check_place(visit: Visit, actor: Actor) -> None:
+    if visit.context.watch.open_by(visit.to.workspace, UUID(actor.credential_id)) >= _MOST_OPEN:
+        raise OverLimit(
+            f"The menu of this workspace is open in {_MOST_OPEN} tabs, which is the most there may be.",
+            "Close some of them.",
+            code="too_many_streams",
+            details={"limit": _MOST_OPEN},
+            retry_after=5,
+        )
 
 
 def _hours_of(visit: Visit) -> int:

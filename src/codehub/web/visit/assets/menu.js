@@ -156,7 +156,6 @@
       shownNotice = key;
     } else if (key && notice.firstChild.textContent !== title) notice.firstChild.textContent = title;
     notice.hidden = !key;
-    if (found && found[0] === dismissed) shownNotice = dismissed;
     if (!status) { pill.hidden = true; panel.hidden = true; return; }
     const running = status.state === "running" && !isOver;
     dot.className = `dot ${!running ? "off" : found?.[4] ?? ""}`;
