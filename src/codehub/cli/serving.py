@@ -42,14 +42,15 @@ async def serve_with_events(app: FastAPI, listener: socket.socket) -> None:
     context: Context = app.state.context
     grace_seconds = context.settings.server.drain_requests
     events_task = asyncio.create_task(hub.run(), name="events")
+    watch_task = asyncio.create_task(context.watch.run(), name="watch")
     http_task = asyncio.create_task(serve(app, listener, grace_seconds=grace_seconds), name="http")
     try:
-        done, _ = await asyncio.wait({events_task, http_task}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait({events_task, watch_task, http_task}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
         http_task.cancel()  # once: it answers what is under way
         try:
-            await ended([events_task])
+            await ended([events_task, watch_task])
         finally:
             await finished(http_task)

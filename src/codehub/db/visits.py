@@ -11,6 +11,16 @@ from codehub.model.workspace import UserId, WorkspaceId
 
 
 @dataclass(frozen=True, slots=True)
+class Visitor:
+    """Whose browser it is that has entered, and the session that it did so with."""
+
+    user_id: UserId
+    username: str
+    role: str
+    session: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """A session that may enter, and as whom."""
 
@@ -44,8 +54,9 @@ WHERE NOT EXISTS (
 """
 
 # The browser whose visit this is: may it still enter, as doors.py has it, whether the workspace runs or not?
-HAS_ENTERED = """
-SELECT FROM visits v JOIN sessions s ON s.id = v.session_id JOIN users u ON u.id = s.user_id
+VISITOR = """
+SELECT u.id, u.username, u.role, s.id
+FROM visits v JOIN sessions s ON s.id = v.session_id JOIN users u ON u.id = s.user_id
     JOIN workspaces w ON w.id = v.workspace_id
 WHERE v.token_hash = %(hash)s AND v.workspace_id = %(workspace)s AND v.port IS NOT DISTINCT FROM %(port)s::int
   AND v.expires_at > now() AND s.expires_at > now() AND s.last_seen_at > now() - %(idle)s AND u.disabled_at IS NULL
@@ -93,10 +104,11 @@ async def let_in(
     return (await conn.execute(LET_IN, values)).rowcount == 1
 
 
-async def has_entered(conn: Connection, secret_hash: bytes, to: Destination, idle: timedelta) -> bool:
-    """Whether there is such a visit, and it has not ended."""
+async def visitor(conn: Connection, secret_hash: bytes, to: Destination, idle: timedelta) -> Visitor | None:
+    """Whose visit this is, if there is such a one, and it has not ended."""
     values = {"hash": secret_hash, "workspace": to.workspace, "port": to.port, "idle": idle}
-    return (await conn.execute(HAS_ENTERED, values)).rowcount == 1
+    row = await (await conn.execute(VISITOR, values)).fetchone()
+    return None if row is None else Visitor(*row)
 
 
 async def by_others(conn: Connection, workspace: WorkspaceId, limit: int) -> Sequence[tuple[datetime, str | None]]:

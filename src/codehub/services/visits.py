@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from codehub.config import AccountConfig
-from codehub.db import doors, history, listing, visits
+from codehub.db import clock, doors, history, listing, live, visits
 from codehub.db.doors import Door, Opened
 from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Connection, Pool, connection, read
@@ -25,6 +25,7 @@ from codehub.services.workspaces.deciding import find
 LONGEST = timedelta(days=7)
 LONGEST_OF_OTHERS = timedelta(hours=12)  # then an administrator's next visit is recorded anew
 _MOST_SHOWN = 200
+_ROWS_AT_ONCE = 100  # that are made into workspaces before others get a turn
 
 
 class Doors:
@@ -96,7 +97,37 @@ async def _record(
 
 async def has_entered(pool: Pool, config: AccountConfig, secret: str, to: Destination) -> bool:
     """Whether a browser's visit to the workspace's own origin still holds: the gate lets it pass while it runs."""
-    return await read(pool, lambda conn: visits.has_entered(conn, hash_of(secret), to, idle_of(config)))
+    return await visitor(pool, config, secret, to) is not None
+
+
+async def visitor(
+    pool: Pool, config: AccountConfig, secret: str, to: Destination, address: str | None = None
+) -> Actor | None:
+    """Who is behind a visit that still holds. What they may do with it is for this one workspace only."""
+    found = await read(pool, lambda conn: visits.visitor(conn, hash_of(secret), to, idle_of(config)))
+    if found is None:
+        return None
+    return Actor(
+        user_id=found.user_id,
+        username=found.username,
+        role=UserRole(found.role),
+        kind=ActorKind.USER,
+        credential_id=str(found.session),
+        address=address,
+    )
+
+
+async def look(
+    pool: Pool, config: AccountConfig, workspaces: Sequence[WorkspaceId], sessions: Collection[UUID]
+) -> tuple[datetime, Mapping[WorkspaceId, ShownWorkspace], Collection[UUID]]:
+    """The database's time, these workspaces, and which of the sessions have not ended: for many at once."""
+    shown: dict[WorkspaceId, ShownWorkspace] = {}
+    async with connection(pool) as conn:
+        now = await clock.now(conn)
+        alive = await live.alive(conn, sessions, [], idle_of(config))
+        for at in range(0, len(workspaces), _ROWS_AT_ONCE):
+            shown |= await listing.by_ids(conn, workspaces[at : at + _ROWS_AT_ONCE])
+    return now, shown, alive
 
 
 async def found(pool: Pool, actor: Actor, workspace: WorkspaceId) -> ShownWorkspace:

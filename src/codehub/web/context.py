@@ -16,6 +16,7 @@ from codehub.services.workspaces.reading import Shelf
 from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import Redis
 from codehub.web.sharing import Shared
+from codehub.web.watching import Watch
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Context:
     def shared(self) -> Shared:
         """What many wait for at once."""
         return Shared()
+
+    @cached_property
+    def watch(self) -> Watch:
+        """Of the workspaces that menus show."""
+        return Watch(self.pool, self.settings.accounts)
 
 
 def of(connection: HTTPConnection) -> Context:

@@ -24,7 +24,6 @@ SECURE_VISIT = f"__Host-{VISIT}"
 ENTERING = "codehub_entering"  # a browser that is being led to a workspace's own origin
 SECURE_ENTERING = f"__Host-{ENTERING}"
 LOOK = "codehub_look"  # no secret: the dashboard's language and theme, for pages that it does not draw
-_LOOK_SECONDS = 365 * 24 * 3600
 # None of them may ever reach a workspace.
 OURS = (PLAIN, SECURE, FLOW, SECURE_FLOW, DEVICE, VISIT, SECURE_VISIT, ENTERING, SECURE_ENTERING, LOOK)
 
@@ -75,13 +74,13 @@ def set_visit(response: Response, secret: str, *, secure: bool, seconds: float) 
     set_cookie(response, SECURE_VISIT if secure else VISIT, secret, secure=secure, seconds=seconds)
 
 
+def set_look(response: Response, look: str, *, secure: bool, seconds: float) -> None:
+    """At a workspace's own origin, where the dashboard cannot."""
+    set_cookie(response, LOOK, look, secure=secure, seconds=seconds)
+
+
 def set_entering(response: Response, secret: str, *, secure: bool, seconds: float) -> None:
     set_cookie(response, SECURE_ENTERING if secure else ENTERING, secret, secure=secure, seconds=seconds)
-
-
-def set_look(response: Response, look: str, *, secure: bool) -> None:
-    """At a workspace's own origin, where the dashboard cannot."""
-    set_cookie(response, LOOK, look, secure=secure, seconds=_LOOK_SECONDS)
 
 
 def set_cookie(response: Response, name: str, value: str, *, secure: bool, seconds: float, path: str = "/") -> None:

@@ -60,5 +60,6 @@ def may_come_again(head: RequestHead, request: Request, route: Route) -> bool:
         and head.method in REPLAYABLE
         and request.target.startswith(route.strip + b"/")
         and not (fields.length or fields.is_chunked or fields.expect or fields.upgrade or request.is_upgrade)
+        and not fields.is_page
         and b"close" not in fields.connection
     )

@@ -12,6 +12,7 @@ from codehub.web.proxy.engine import Engine, Stuck, stuck_since
 from codehub.web.proxy.framing import Body, response_body
 from codehub.web.proxy.headers import response_fields
 from codehub.web.proxy.heads import BadHead, RequestHead, ResponseHead
+from codehub.web.proxy.menu import tail_of, without_validators
 from codehub.web.proxy.names import LOGIN
 from codehub.web.proxy.places import Origin
 from codehub.web.proxy.ports import REPLAYABLE, Decision, Refusal, Request, Route
@@ -124,7 +125,9 @@ class Answering(Connection, Visitor):
         if head.fields.has_claims:
             self._note_login(head, route)
         assert self._head is not None
-        body, framing = response_body(head, request.method, in_chunks=self._head.minor == 1)
+        tail = tail_of(head, request, route) if self._head.fields.is_page else b""
+        body, framing = response_body(head, request.method, in_chunks=self._head.minor == 1, tail=tail)
+        fields = response_fields(head, request, route)
         if self._engine.is_draining:
             self._is_last = True
         self._has_answered = True
@@ -136,7 +139,7 @@ class Answering(Connection, Visitor):
             b"HTTP/1.1 %b\r\n%b%b%b\r\n%b"
             % (
                 head.line,
-                response_fields(head, request, route),
+                without_validators(fields) if tail else fields,
                 framing,
                 b"connection: close\r\n" if self._is_last else b"",
                 body.feed(data) if data else b"",

@@ -158,7 +158,7 @@ class Client(Answering):
         self._body = request_body(fields) if fields.length or fields.is_chunked else None
         self._watch(is_whole=self._body is None)
         self._is_last = head.minor == 0 or b"close" in fields.connection
-        self._takes_whole = not self._is_last and self._body is None and head.method != b"HEAD"
+        self._takes_whole = not self._is_last and self._body is None and head.method != b"HEAD" and not fields.is_page
         request = self.request = request_of(
             head, self._address, self._here, is_tls=engine.is_tls, trusted=engine.trusted if self._is_trusted else None
         )

@@ -48,13 +48,28 @@ class Sized:
         return data
 
 
+class SizedWithTail(Sized):
+    """A number of bytes, and then some of our own."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self, length: int, tail: bytes) -> None:
+        super().__init__(length)
+        self._tail = tail
+
+    def feed(self, data: bytes) -> bytes:
+        out = super().feed(data)
+        return out + self._tail if self.done else out
+
+
 class Endless:
     """Everything until the connection closes; sent on in chunks, so that the next reader can tell a whole body."""
 
-    __slots__ = ("_in_chunks", "done", "rest")
+    __slots__ = ("_in_chunks", "_tail", "done", "rest")
 
-    def __init__(self, *, in_chunks: bool) -> None:
+    def __init__(self, *, in_chunks: bool, tail: bytes = b"") -> None:
         self._in_chunks = in_chunks
+        self._tail = tail
         self.done = False
         self.rest = b""
 
@@ -63,16 +78,18 @@ class Endless:
 
     def end(self) -> bytes:
         self.done = True
-        return b"0\r\n\r\n" if self._in_chunks else b""
+        last = self.feed(self._tail) if self._tail else b""
+        return b"%b0\r\n\r\n" % last if self._in_chunks else last
 
 
 class Chunked:
     """Chunks: their sizes are written anew and extensions left out; trailers pass if they may."""
 
-    __slots__ = ("_in_chunks", "_left", "_line", "_step", "done", "rest")
+    __slots__ = ("_in_chunks", "_left", "_line", "_step", "_tail", "done", "rest")
 
-    def __init__(self, *, in_chunks: bool = True) -> None:
+    def __init__(self, *, in_chunks: bool = True, tail: bytes = b"") -> None:
         self._in_chunks = in_chunks
+        self._tail = tail
         self._step = self._size
         self._left = 0
         self._line = b""  # the beginning of something that is not whole yet
@@ -147,6 +164,9 @@ class Chunked:
                 return -1
             block = data[at:end]
             end += 2
+        tail = self._tail
+        if tail:
+            out.append(b"%x\r\n%b\r\n" % (len(tail), tail) if self._in_chunks else tail)
         if self._in_chunks:
             out.append(b"0\r\n%b\r\n" % trailers(read_fields(block).pairs))
         self.done = True
@@ -160,8 +180,11 @@ def request_body(fields: Fields) -> Body | None:
     return Sized(fields.length) if fields.length else None
 
 
-def response_body(head: ResponseHead, method: bytes, *, in_chunks: bool) -> tuple[Body, bytes]:
-    """What follows a response's head, and the fields that tell the client. `in_chunks`: whether it knows chunks."""
+def response_body(head: ResponseHead, method: bytes, *, in_chunks: bool, tail: bytes = b"") -> tuple[Body, bytes]:
+    """What follows a response's head, and the fields that tell the client. `in_chunks`: whether it knows chunks.
+
+    `tail` comes after the body, where there is one.
+    """
     fields = head.fields
     if fields.is_chunked and head.minor == 0:
         raise BadHead("HTTP/1.0 has no transfer codings.", 502)
@@ -176,7 +199,9 @@ def response_body(head: ResponseHead, method: bytes, *, in_chunks: bool) -> tupl
     if method == b"HEAD":
         return Sized(0), framing
     if fields.is_chunked:
-        return Chunked(in_chunks=in_chunks), framing
+        return Chunked(in_chunks=in_chunks, tail=tail), framing
+    if fields.length is not None and tail:
+        return SizedWithTail(fields.length, tail), b"content-length: %d\r\n" % (fields.length + len(tail))
     if fields.length is not None:
         return Sized(fields.length), framing
-    return Endless(in_chunks=in_chunks), b"transfer-encoding: chunked\r\n" if in_chunks else b""
+    return Endless(in_chunks=in_chunks, tail=tail), b"transfer-encoding: chunked\r\n" if in_chunks else b""

@@ -8,6 +8,7 @@ origin or for the connection. The API process gets credentials, and its answers 
 from codehub.web.cookies import OURS
 from codehub.web.proxy.confining import confined_redirect
 from codehub.web.proxy.heads import Fields, ResponseHead
+from codehub.web.proxy.menu import NOT_ASKED
 from codehub.web.proxy.names import (
     CREDENTIALS,
     HOP,
@@ -39,6 +40,8 @@ def request_fields(fields: Fields, request: Request, route: Route) -> bytes:
     """The fields to send, and the empty line."""
     is_workspace = route.workspace is not None
     named = _named(fields)
+    if route.tail and fields.is_page:
+        named |= NOT_ASKED
     out = [b"host: %b\r\n" % request.host]
     for pair, line in zip(fields.pairs, fields.lines, strict=True):
         if line is None:

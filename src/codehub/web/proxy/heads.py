@@ -47,6 +47,7 @@ class Fields:
     expect: bytes = b""
     has_authorization: bool = False
     has_claims: bool = False  # whether one says where the request came from
+    is_page: bool = False  # a browser asks for what it shows in a tab
 
 
 @dataclass(slots=True, eq=False)
@@ -225,6 +226,10 @@ def _claim(fields: Fields, _value: bytes) -> None:
     fields.has_claims = True
 
 
+def _dest(fields: Fields, value: bytes) -> None:
+    fields.is_page = value == b"document"
+
+
 _SPECIAL: dict[bytes, Handler] = {
     b"content-length": _length,
     b"transfer-encoding": _coding,
@@ -233,6 +238,7 @@ _SPECIAL: dict[bytes, Handler] = {
     b"upgrade": _upgrade,
     b"expect": _expect,
     b"authorization": _authorization,
+    b"sec-fetch-dest": _dest,
 }
 
 

@@ -50,6 +50,7 @@ class Route:
     strip: bytes = b""  # taken off the front of the path, as in /w/{id}; the path keeps its slash
     cookie_path: bytes = b"/"  # the widest path that the workspace may set a cookie for
     policy: bytes = b""  # a field that each answer gets (confining.py)
+    tail: bytes = b""  # added to the pages that a person opens (menu.py)
     headers: tuple[tuple[bytes, bytes], ...] = ()  # said to the other end beside what the engine says: `x-codehub-…`
     open: set[Exchange] = field(default_factory=set)  # the engine keeps it; who ends the visit ends these
     is_over: bool = False  # the visit has ended, and with it what was open: nothing may be begun here any more

@@ -14,6 +14,7 @@ from codehub.model.workspace import WorkspaceId
 from codehub.web.proxy.addresses import address_of
 from codehub.web.proxy.confining import policy_of
 from codehub.web.proxy.knocking import Knock
+from codehub.web.proxy.menu import tail_at
 from codehub.web.proxy.ports import Route
 
 _NEVER = float("-inf")
@@ -100,6 +101,7 @@ class Visitors:
             strip=knock.strip,
             cookie_path=knock.strip + b"/",
             policy=policy_of(knock.host, knock.strip) if knock.strip and self.is_guarded else b"",
+            tail=tail_at(knock.strip) if to.port is None else b"",
             used_at=used_at,
         )
         visitor = self._inside[knock] = Visitor(knock, opened, route, asked_at)

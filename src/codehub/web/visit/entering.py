@@ -47,7 +47,7 @@ async def _for_a_program(visit: Visit) -> Response:
         return not_running(step)
     if visit.is_unreachable:
         return no_answer()
-    if _may_harm(visit, actor, shown):
+    if may_harm(visit, actor, shown):
         raise NotAllowed(
             "Administrators do not enter other people's workspaces in path mode: its pages could act as them.",
             "Open CodeHub at localhost, set CODEHUB_WORKSPACE_HOST, or CODEHUB_PATH_MODE=trusted.",
@@ -61,7 +61,7 @@ async def _for_a_program(visit: Visit) -> Response:
 
 
 async def _for_a_person(visit: Visit, actor: Actor) -> Response:
-    if _may_harm(visit, actor, shown := await visits.found(visit.context.pool, actor, visit.to.workspace)):
+    if may_harm(visit, actor, shown := await visits.found(visit.context.pool, actor, visit.to.workspace)):
         return pages.dead_end(visit.voice(shown.name), "path", None, HTTPStatus.FORBIDDEN)
     try:
         found = await found_awake(visit.context, actor, visit.to.workspace, visit.hold_seconds)
@@ -85,7 +85,7 @@ async def _for_a_person(visit: Visit, actor: Actor) -> Response:
             return pages.waiting(voice, state, f"/w/{visit.to.workspace}/.codehub/progress")
 
 
-def _may_harm(visit: Visit, actor: Actor, shown: ShownWorkspace) -> bool:
+def may_harm(visit: Visit, actor: Actor, shown: ShownWorkspace) -> bool:
     """Whether a page of somebody else's could act as the administrator who looks at it. A program shows no pages."""
     return (
         visit.own is None
@@ -103,7 +103,7 @@ async def _let_in(visit: Visit, actor: Actor, shown: ShownWorkspace, *, has_wait
     if visit.own is not None:
         if actor.kind is not ActorKind.USER:
             return see_other(visit.own_origin + visit.path)  # a program brings its token there
-        return see_other(handover.begin_url(visit.own_origin, visit.path, visit.authority, visit.look))
+        return see_other(handover.begin_url(visit.own_origin, visit.path, visit.authority))
     if visit.to.port is not None:
         return pages.dead_end(voice, "ports", None, HTTPStatus.NOT_FOUND)
     is_new = await visits.let_in(visit.context.pool, actor, visit.to.workspace, shown.workspace.owner_user_id)
@@ -118,7 +118,13 @@ async def hand_over(visit: Visit, browser: str) -> Response:
         if step_of(shown.workspace) is not Step.IN or visit.own is None or actor.kind is not ActorKind.USER:
             return see_other(visit.main_path)
         code = await handover.draw(
-            visit.context, actor, visit.to, authority=visit.own, path=visit.path, browser=browser
+            visit.context,
+            actor,
+            visit.to,
+            authority=visit.own,
+            path=visit.path,
+            browser=browser,
+            look=visit.look,
         )
     except NotLoggedIn:
         return visit.to_login()

@@ -1,7 +1,7 @@
 """Leading a browser that is logged in to a workspace's own origin, by a code that works once (ADR 8).
 
     main  /w/{id}/path                        who is logged in and may enter is sent on
-    own   /.codehub/enter?path=…              the browser gets a secret, in a cookie of this host, and the look of pages
+    own   /.codehub/enter?path=…              the browser gets a secret, in a cookie of this host
     main  /w/{id}/.codehub/enter?for=…&path=… a code is drawn, for the browser with that secret
     own   /.codehub/enter?code=…              … which brings both, and gets the visit's cookie
 
@@ -26,10 +26,9 @@ _MOST = 8  # codes in a few seconds for one session and workspace
 LONGEST = 100
 
 
-def begin_url(own_origin: str, path: str, main: str, look: str | None) -> str:
-    """Where the browser gets its secret; `main` is the host that it knows CodeHub by, `look` what was chosen there."""
-    told = {"path": path, "main": main} | ({} if look is None else {"look": look})
-    return f"{own_origin}{ENTER}?{urlencode(told)}"
+def begin_url(own_origin: str, path: str, main: str) -> str:
+    """Where the browser gets its secret; `main` is the host that it knows CodeHub by."""
+    return f"{own_origin}{ENTER}?{urlencode({'path': path, 'main': main})}"
 
 
 def draw_url(main_origin: str, to: Destination, path: str, secret: str) -> str:
@@ -41,9 +40,12 @@ def draw_url(main_origin: str, to: Destination, path: str, secret: str) -> str:
 
 
 async def draw(
-    context: Context, actor: Actor, to: Destination, *, authority: str, path: str, browser: str
+    context: Context, actor: Actor, to: Destination, *, authority: str, path: str, browser: str, look: str | None
 ) -> str | None:
-    """A code; None for a browser that keeps coming back, because it does not keep the cookie."""
+    """A code; None for a browser that keeps coming back, because it does not keep the cookie.
+
+    `look` is the dashboard's language and theme, for what CodeHub shows at the other origin.
+    """
     code = new_secret()
     told = {
         "session": actor.credential_id,
@@ -52,6 +54,7 @@ async def draw(
         "authority": authority,
         "path": path,
         "browser": browser,
+        "look": look,
     }
     visitor = f"{actor.credential_id}:{to.workspace}:{to.port or ''}"
     drawn = await RedisCodes(context.redis).keep(hash_of(code).hex(), told, visitor)
@@ -60,8 +63,8 @@ async def draw(
 
 async def enter(
     context: Context, code: str, secret: str, to: Destination, *, authority: str, address: str | None
-) -> tuple[str, timedelta, str] | None:
-    """The visit's secret, how long it lasts, and where to go on; None when the code does not hold, or not here."""
+) -> tuple[str, timedelta, str, str | None] | None:
+    """The visit's secret, how long it lasts, where to go on, and the look; None when the code does not hold here."""
     told = await RedisCodes(context.redis).take(hash_of(code).hex()) if 0 < len(code) <= LONGEST else None
     if told is None or told["authority"] != authority or told["browser"] != _mark(secret):
         return None
@@ -69,7 +72,8 @@ async def enter(
         return None
     accounts = context.settings.accounts
     visit, lifetime = await visits.enter(context.pool, accounts, UUID(str(told["session"])), to, address)
-    return visit, lifetime, str(told["path"])
+    look = told.get("look")  # an older process draws codes without
+    return visit, lifetime, str(told["path"]), str(look) if look else None
 
 
 def _mark(secret: str) -> str:

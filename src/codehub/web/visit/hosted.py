@@ -1,7 +1,7 @@
 """A workspace's own origin, as far as the gate does not let pass: entering, and the way back. Nothing else is here.
 
 No route of the API answers at such a host, whatever credential comes with it: pages there are the workspace's, and must
-not be able to speak to CodeHub as whoever looks at them.
+not be able to speak to CodeHub as whoever looks at them. The menu (menu.py) is about this one workspace.
 """
 
 from fastapi import FastAPI, Request, Response
@@ -16,11 +16,10 @@ from codehub.web.auth import bearer_of
 from codehub.web.context import Context
 from codehub.web.hosts import Place
 from codehub.web.our_hosts import hosts_of, target_of
-from codehub.web.visit import handover, pages
+from codehub.web.visit import handover, menu, pages
 from codehub.web.visit.entering import no_answer, not_running, try_again
 from codehub.web.visit.routes import METHODS, asset
 from codehub.web.visit.visit import Visit, again, see_other
-from codehub.web.visit.words import kept_look
 
 
 class OwnOrigins:
@@ -63,6 +62,8 @@ async def _answer(request: Request) -> Response:
         if "code" not in visit.request.query_params:
             return _begin(visit)
         return await _enter(visit, main)
+    if visit.path.startswith(menu.MENU):
+        return await menu.answer_here(visit, main)
     if visit.path.startswith("/.codehub/"):
         return asset(visit.path.removeprefix("/.codehub/").partition("?")[0])
     try:
@@ -83,8 +84,6 @@ def _begin(visit: Visit) -> Response:
     main = visit.hosts.main_origin(visit.authority, is_secure=visit.is_secure, known_as=given.get("main"))
     response = see_other(handover.draw_url(main, visit.to, path if path.startswith("/") else f"/{path}", browser))
     cookies.set_entering(response, browser, secure=visit.is_secure, seconds=handover.ENTERING_SECONDS)
-    if look := kept_look(given.get("look")):
-        cookies.set_look(response, look, secure=visit.is_secure)
     return response
 
 
@@ -106,9 +105,11 @@ async def _enter(visit: Visit, main: str) -> Response:
         return pages.unavailable(visit.voice(main=main))
     if entered is None:
         return pages.dead_end(visit.voice(main=main), "used", back)
-    secret, lifetime, path = entered
+    secret, lifetime, path, look = entered
     response = see_other(visit.origin + path)  # with its origin: a path may begin with two slashes
     cookies.set_visit(response, secret, secure=visit.is_secure, seconds=lifetime.total_seconds())
+    if look is not None:
+        cookies.set_look(response, look, secure=visit.is_secure, seconds=lifetime.total_seconds())
     return response
 
 

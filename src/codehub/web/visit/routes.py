@@ -22,14 +22,19 @@ from codehub.web.auth import WritingActor
 from codehub.web.context import Context, InContext
 from codehub.web.our_hosts import target_of
 from codehub.web.redirects import has_dots, local_path
-from codehub.web.visit import entering, pages, progress
+from codehub.web.visit import entering, menu, pages, progress
 from codehub.web.visit.visit import Visit, see_other
 
 router = APIRouter(include_in_schema=False)
+router.include_router(menu.router)
 
 _ROOM_SECONDS, _ROOM_PAUSE_SECONDS = 15.0, 0.3
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-_TYPES = {"visit.css": "text/css; charset=utf-8", "visit.js": "text/javascript; charset=utf-8"}
+_TYPES = {
+    "visit.css": "text/css; charset=utf-8",
+    "visit.js": "text/javascript; charset=utf-8",
+    "menu.js": "text/javascript; charset=utf-8",
+}
 Next = Annotated[str | None, Query(max_length=2000)]
 
 
