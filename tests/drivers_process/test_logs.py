@@ -1,13 +1,14 @@
 """A workspace's log: what it says is kept, up to a size, and nothing that was said can be taken back."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from codehub.drivers.process.layout import new_token
 from codehub.drivers.process.machine import Launch
-from codehub.drivers.process.records import last_words
+from codehub.drivers.process.records import last_words, tail
 from codehub.drivers.process.sandbox import View
 from tests.drivers_process.world import World
 from tests.support import eventually, eventually_async, needs_sandbox
@@ -56,6 +57,27 @@ def test_it_does_not_grow_without_end(request: pytest.FixtureRequest, world: Wor
     log = _log_of(request.getfixturevalue(kind), 400)  # 25 MiB
     assert last_words(log, 1) == "last\n"
     assert log.stat().st_size < 3 << 20
+
+
+async def test_nor_does_what_a_way_out_says(world: World) -> None:
+    """It has no reader of ours for as long as CodeHub is down, and a workspace makes it say something at will."""
+    needs_sandbox(world.driver)
+    machine = world.driver._machine
+    folder = machine.layout.draft(Path("record"))
+    command = [str(machine.python), "-I", "-S", "-c", SCRIPT % 400]
+    user, place = (machine.users or [os.geteuid()])[0], folder / "socket"
+    machine.launch(
+        Launch(
+            folder=folder, mark=new_token(), view=View(machine.python_binds(), {}, command, folder="/"), user=user,
+            plain=[], plain_environment={}, plain_folder=Path("/"), listen=[place], doze=True, dialler=user,
+        )
+    )  # fmt: skip
+    with socket.socket(socket.AF_UNIX) as leash, socket.socket(socket.AF_UNIX) as visitor:
+        leash.connect(str(place))
+        visitor.connect(str(place))  # there is work: it is started, and ends
+        eventually(lambda: "The way out has ended" in tail(folder / "log", 2), "it was started")
+    assert tail(folder / "log", 2).startswith("last\n")
+    assert (folder / "log").stat().st_size < 3 << 20
 
 
 async def test_it_goes_on_while_nobody_looks(new_world: World) -> None:

@@ -1,5 +1,7 @@
 """What a workspace uses: all of its processes count, once, for it alone; and its ports, not the machine's."""
 
+import asyncio
+import io
 import shutil
 
 import pytest
@@ -19,6 +21,11 @@ while time.process_time() < 0.5:
     pass
 time.sleep(600)
 """
+MANY_PORTS = """
+import socket, time
+kept = [socket.create_server(("127.0.0.1", port)) for port in range(2000, 2150)]
+time.sleep(600)
+"""
 TABLE = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1 0
@@ -32,7 +39,15 @@ async def used_by(workspace: Workspace) -> InstanceUsage:
 
 
 def test_only_listening_ports_of_a_table_count() -> None:
-    assert list(listening(TABLE)) == [8000, 22]
+    assert list(listening(io.BytesIO(TABLE.encode()))) == [8000, 22]
+
+
+def test_a_table_is_read_up_to_a_size() -> None:
+    """A workspace may hold any number of connections in its own network namespace."""
+    head, one, other, _ = TABLE.encode().splitlines(keepends=True)
+    table = io.BytesIO(head + one + other * 100_000 + one)
+    assert list(listening(table)) == [8000]
+    assert table.tell() == 4 << 20
 
 
 @pytest.mark.parametrize(("port", "told"), [(80, False), (1024, True), (3128, False), (8888, True), (40_001, False)])
@@ -80,6 +95,32 @@ async def test_ports_are_those_of_the_workspace(world: World) -> None:
     assert (await used_by(other)).ports == ()
     for each in (workspace, other):
         await world.driver.instances.remove(each.id)
+
+
+async def test_so_many_ports_are_told_and_no_more(world: World) -> None:
+    workspace = await world.start()
+    workspace.request("PUT", "/files/many.py", MANY_PORTS.encode())
+    workspace.run("setsid python3 many.py > /dev/null 2>&1 &")
+
+    async def are_told() -> bool:
+        ports = (await used_by(workspace)).ports
+        return ports is not None and len(ports) >= 100
+
+    await eventually_async(are_told, "the ports are seen")
+    assert (await used_by(workspace)).ports == tuple(range(2000, 2100))
+    await world.driver.instances.remove(workspace.id)
+
+
+async def test_looks_never_overlap(world: World) -> None:
+    workspace = await world.start()
+    instances = world.driver.instances
+    impatient = asyncio.create_task(instances.usage())
+    await asyncio.sleep(0)  # it has begun
+    impatient.cancel()
+    one, other = await asyncio.gather(instances.usage(), instances.usage())
+    assert one is other
+    assert one is not await instances.usage(), "the next one is a new look"
+    await instances.remove(workspace.id)
 
 
 async def test_without_a_sandbox_ports_are_the_machines_and_not_told(bare_world: World) -> None:

@@ -63,6 +63,7 @@ class Instances:
         self._run = threads.run
         self._notes = Notes(machine.layout)
         self._starting: set[WorkspaceId] = set()
+        self._usage: asyncio.Future[Mapping[WorkspaceId, InstanceUsage]] | None = None
 
     async def observe(self) -> Mapping[WorkspaceId, InstanceSeen]:
         """A listing waits for nobody who is getting ready: whoever starts it does that."""
@@ -91,7 +92,10 @@ class Instances:
         return await self._run(tail, self._layout.instance(workspace_id) / "log", lines)
 
     async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
-        return await self._run(lambda: usage_of(self._machine, list(self._notes.all()), looks.fresh()))
+        """Whoever asks while a look is under way, also one whose caller has given up, shares it: looks never pile up."""
+        if self._usage is None or self._usage.done():
+            self._usage = asyncio.ensure_future(self._run(self._measure))
+        return await asyncio.shield(self._usage)
 
     def events(self) -> AsyncIterator[None]:
         return changes(self._layout, self._run, self._watched)
@@ -111,6 +115,9 @@ class Instances:
             else:
                 unsure[note.workspace_id] = record
         return found, unsure
+
+    def _measure(self) -> Mapping[WorkspaceId, InstanceUsage]:
+        return usage_of(self._machine, list(self._notes.all()), looks.fresh())
 
     def _look(self, workspace_id: WorkspaceId) -> tuple[Record | None, bool]:
         self._layout.installation()

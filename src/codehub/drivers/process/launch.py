@@ -255,33 +255,52 @@ def knocked(leash: int) -> bool:
     return all(number != leash for number, _ in waiting.poll())
 
 
-def tend(command: list[str], environment: dict[str, str], rewound: int | None) -> None:
+def tend(plan: dict[str, Any], count: int) -> None:
     """Start the program when there is work for it, and again should it end before the leash is let go.
 
+    `count`: of its descriptors.
     What fails now (too many processes, no memory, a machine that is just being upgraded) may work later, so whoever
     waits stays. Those who knocked in vain are sent away after a pause: they may try again, and we never do so faster.
     """
     leash = leashed()
     if leash is None:
         return
-    # If bubblewrap is killed what it has started goes on, and comes to us: then the program has not ended.
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    command, rewound = [*plan["command"], "--leash", str(leash)], count - 1 if plan["seccomp"] is not None else None
+    is_bounded = False
     while knocked(leash):
-        how = attempt([*command, "--leash", str(leash)], environment, leash, rewound)
+        try:
+            is_bounded = is_bounded or bound_output(plan)
+            how = attempt(command, plan["environment"], leash, rewound)
+        except OSError as error:  # too many processes, for now
+            how = str(error)
         if is_ready(leash, PAUSE_MILLISECONDS):
             return
         tell(2, f"The way out has ended ({how}); the next connection makes it again.\n".encode())
         send_away()
 
 
+def bound_output(plan: dict[str, Any]) -> bool:
+    """What the program says goes through a pipe, as a workspace makes it say as much as it likes.
+
+    Only now, so that those that never start have no second process.
+    """
+    writing = piped(plan, 2, dropped=True)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # should who keeps the log be killed, we go on
+    for number in (1, 2):
+        os.dup2(writing, number)
+    os.close(writing)
+    # If bubblewrap is killed what it has started goes on, and comes to us: then the program has not ended. Who keeps
+    # the log does not come to us: it ends after us.
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    return True
+
+
 def attempt(command: list[str], environment: dict[str, str], leash: int, rewound: int | None) -> str:
     """Run it to its end; how it ended. It wears our mark from the first moment on, as a fork of ours."""
-    try:
-        pid = os.fork()
-    except OSError as error:  # too many processes, for now
-        return str(error)
+    pid = os.fork()
     if pid == 0:
         try:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.set_inheritable(leash, True)
             if rewound is not None:
                 os.lseek(rewound, 0, os.SEEK_SET)  # it is read at each start
@@ -316,18 +335,23 @@ def send_away() -> None:
         visitor.close()
 
 
-def piped(plan: dict[str, Any], log: int) -> int:
+def piped(plan: dict[str, Any], log: int, *, dropped: bool = False) -> int:
     """What to write to instead of `log`: a process of its own keeps it, as the program could truncate and rewrite it.
 
     It is not the program's child, and holds a lock on the log until the last that was said is in it (records.py).
     """
     reading, writing = os.pipe()
     fcntl.flock(log, fcntl.LOCK_SH)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(reading)
+        os.close(writing)
+        raise
     if pid == 0:
         try:
             if os.fork() == 0:
-                keep_log(plan, reading, log)
+                keep_log(plan, reading, log, dropped=dropped)
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
@@ -335,20 +359,33 @@ def piped(plan: dict[str, Any], log: int) -> int:
     return writing
 
 
-def keep_log(plan: dict[str, Any], reading: int, log: int) -> None:
-    """Return when nobody can say anything any more. What a full disk does not take is lost."""
+def keep_log(plan: dict[str, Any], reading: int, log: int, *, dropped: bool) -> None:
+    """Return when nobody can say anything any more. What a full disk does not take is lost.
+
+    `dropped`: its user is the plan's already.
+    """
     os.setsid()
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))  # it ends with the program
     os.dup2(reading, 0), os.dup2(log, 1)
     os.closerange(2, FREE_FROM)
     os.chdir("/")
-    drop_rights(plan, filtered=True)
+    drop_rights({**plan, "user": None} if dropped else plan, filtered=True)
     while chunk := os.read(0, CHUNK_BYTES):
+        lock_file(1, fcntl.LOCK_EX)  # the way out has a keeper of its own, of the same file
         tell(1, chunk)
         if (size := os.fstat(1).st_size) > LOG_BYTES:
             kept = os.pread(1, LOG_KEPT_BYTES, size - LOG_KEPT_BYTES)
             os.ftruncate(1, 0)
             tell(1, kept)
+        lock_file(1, fcntl.LOCK_UN)
+
+
+def lock_file(descriptor: int, kind: int) -> None:
+    """Where a file system knows no such locks, two that trim it at the same time may lose lines of it."""
+    try:  # noqa: SIM105 - contextlib is dear here
+        fcntl.lockf(descriptor, kind)
+    except OSError:
+        pass
 
 
 def drop_rights(plan: dict[str, Any], *, filtered: bool) -> None:
@@ -372,7 +409,7 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         for procs in plan["cgroups"]:
             write(procs, str(os.getpid()))
         be_killed_first()
-        if not plan["doze"]:  # what that says is our own
+        if not plan["doze"]:  # until it starts its program, what that says is our own
             wanted[1:3] = [piped(plan, wanted[1])] * 2
         if plan["stage"] and os.geteuid() == 0:
             (stage if plan["sandboxed"] else reveal)(plan["stage"])
@@ -393,7 +430,7 @@ def become(plan: dict[str, Any], wanted: list[int], report: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if plan["doze"]:
             os.dup2(2, report, inheritable=False)  # it has begun; what goes wrong from now on is for its log
-            tend(command, plan["environment"], len(wanted) - 1 if plan["seccomp"] is not None else None)
+            tend(plan, len(wanted))
             os._exit(0)
         os.execve(command[0], command, plan["environment"])  # noqa: S606 - no shell is the point
     except Exception as error:  # noqa: BLE001 - whatever it is, this process must not go on as the one it was forked from

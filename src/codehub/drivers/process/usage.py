@@ -6,10 +6,11 @@ none, they would be the machine's.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from codehub.drivers.base import InstanceUsage
 from codehub.drivers.process import network
@@ -21,7 +22,10 @@ from codehub.model.names import instance_name
 from codehub.model.workspace import WorkspaceId
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_LISTENING = "0A"  # in /proc/net/tcp
+_LISTENING = b"0A"  # in /proc/net/tcp
+_MAX_TABLE_BYTES = 4 << 20  # a workspace may have as many connections as it likes
+_BLOCK_BYTES = 1 << 16
+_MAX_PORTS = 100
 _FIRST_FORWARDED = 1024
 _FIRST_EPHEMERAL = 32768  # the kernel gives these to programs that name no port, such as notebook kernels
 
@@ -119,18 +123,22 @@ def _ports(machine: Machine, note: Note) -> tuple[int, ...] | None:
     if first is None:
         return None
     ports: set[int] = set()
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):
-            ports.update(listening(Path(f"/proc/{first}/net/{table}").read_text()))
-    return tuple(sorted(port for port in ports if is_worth_telling(port)))
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError), Path(f"/proc/{first}/net/{name}").open("rb", buffering=0) as table:
+            ports.update(port for port in listening(table) if is_worth_telling(port))
+    return tuple(sorted(ports)[:_MAX_PORTS])
 
 
-def listening(table: str) -> Iterable[int]:
-    """The ports of a table such as /proc/net/tcp that somebody listens on."""
-    for line in table.splitlines()[1:]:
-        words = line.split()
-        if len(words) > 3 and words[3] == _LISTENING:
-            yield int(words[1].rpartition(":")[2], 16)
+def listening(table: BinaryIO) -> Iterator[int]:
+    """The ports of a table such as /proc/net/tcp that somebody listens on, as far as it is read."""
+    rest, left = b"", _MAX_TABLE_BYTES
+    while left > 0 and (block := table.read(min(_BLOCK_BYTES, left))):
+        left -= len(block)
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            words = line.split(maxsplit=4)
+            if len(words) > 3 and words[3] == _LISTENING:
+                yield int(words[1].rpartition(b":")[2], 16)
 
 
 def is_worth_telling(port: int) -> bool:
