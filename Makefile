@@ -171,6 +171,7 @@ lock: setup-run
 	  -o requirements/image.txt
 	echo 'uv' | $(COMPILE) --constraint requirements/run.txt - -o requirements/uv.txt
 	printf 'jupyterlab\npip\n' | $(COMPILE) $(UPGRADE) - -o src/codehub/drivers/process/ide-jupyterlab.txt
+	PATH="$(CURDIR)/$(BIN):$$PATH" tools/lock-code-server
 	echo 'jupyterhub' | $(COMPILE) $(UPGRADE) - -o bench/jupyterhub.txt
 
 clean:

@@ -15,6 +15,7 @@ import pytest
 from codehub.drivers.load import open_drivers
 from codehub.drivers.process import install as installing
 from codehub.drivers.process.install import LOCKED, RECIPES, Recipe, install
+from codehub.drivers.process.install_code_server import install_code_server
 from codehub.drivers.process.programs import READY
 from codehub.drivers.process.running import Installer, explained
 from codehub.errors import StartError
@@ -111,10 +112,22 @@ def mounted(folder: Path, size: str) -> Iterator[None]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_what_building_needs_is_told_before_anything_is_done(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
+def test_what_building_needs_is_told_before_anything_is_done(place: Path) -> None:
+    installer = Installer(print, threading.Event(), 0, given={"PATH": "/nowhere"})
     with pytest.raises(StartError, match=r"lacks: npm, g\+\+.*apt install npm build-essential"):
-        installing._tool_for_building()
+        install_code_server(place / "code-server", installer)
+    assert list(place.iterdir()) == []
+
+
+def test_tools_that_whoever_builds_cannot_run_are_not_there(place: Path) -> None:
+    needs_root("who builds as another user")
+    (place / "closed/bin").mkdir(parents=True)
+    (place / "closed").chmod(0o700)
+    for name in ("npm", "g++", "make", "python3", "pkg-config"):
+        (place / "closed/bin" / name).touch(0o755)
+    installer = Installer(print, threading.Event(), 0, given={"PATH": str(place / "closed/bin")})
+    with pytest.raises(StartError, match="lacks: npm"):
+        install_code_server(place / "code-server", installer)
 
 
 def test_an_installer_is_stopped_with_all_that_it_started(place: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from codehub.drivers.ide import IDES, AllowList
 from codehub.drivers.process import inside
 from codehub.drivers.process.install import install
+from codehub.drivers.process.install_code_server import LOCKS, locked_files
 from codehub.drivers.process.programs import READY, is_installed, program_of
 from codehub.errors import StartError, TerminalError
 from codehub.model.workspace import WorkspaceId
@@ -115,6 +116,21 @@ async def test_an_ide_that_cannot_inherit_a_socket_is_bridged(new_world: World) 
 def test_code_server_has_the_same_settings_everywhere() -> None:
     ours = Path(inside.__file__).with_name("code-server.json")
     assert ours.read_text() == (Path(__file__).parents[2] / "images/workspace/settings.json").read_text()
+
+
+def test_code_server_is_built_from_the_same_locks_everywhere() -> None:
+    image = Path(__file__).parents[2] / "images/workspace/code_server"
+    ours = {path.relative_to(LOCKS): path.read_bytes() for path in locked_files()}
+    assert ours == {path.relative_to(image): path.read_bytes() for path in image.rglob("*") if path.is_file()}
+
+
+def test_locks_name_every_package_by_its_hash_and_no_registry() -> None:
+    locks = [json.loads(path.read_text())["packages"] for path in locked_files() if path.name == "package-lock.json"]
+    assert len(locks) == 3
+    for packages in locks:
+        assert len(packages) > 20
+        assert [name for name, each in packages.items() if name and "integrity" not in each] == []
+        assert [name for name, each in packages.items() if "resolved" in each] == []
 
 
 def test_names_mean_programs_and_nothing_else(tmp_path: Path) -> None:

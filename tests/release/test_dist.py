@@ -127,6 +127,8 @@ def test_a_wheel_has_what_running_needs_and_no_tests(dist: Path) -> None:
         "codehub/web/dashboard/built/index.html",
         "codehub/web/visit/assets/visit.css",
         "codehub/drivers/process/ide-jupyterlab.txt",
+        "codehub/drivers/process/code_server/vscode/package-lock.json",
+        "codehub/drivers/process/code_server/build.sh",
         "codehub/db/migrations/__init__.py",
         "codehub/py.typed",
     ):

@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
+from codehub.drivers.process.installer_environment import fetching_environment
 from codehub.drivers.process.running import Progress
 
 BWRAP = "bwrap"
@@ -76,7 +78,7 @@ def _rights() -> Sequence[str] | None:
 
 
 def _run(command: Sequence[str]) -> bool:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {**fetching_environment(os.environ, Path("/")), "DEBIAN_FRONTEND": "noninteractive"}
     try:
         # In a session of its own: Ctrl-C is not for it. Without pipes: when we are killed it goes on to its end.
         done = subprocess.run(  # noqa: S603 - ours
