@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,32 @@ import pytest
 
 from codehub.drivers.base import InstanceSpec
 from codehub.drivers.process import Options
+from codehub.drivers.process.unnamed_files import unnamed_files
 from codehub.errors import Unreachable
+from codehub.model.disk import Scarce
 from codehub.model.observation import JobState
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, WorkspaceId
-from tests.drivers_process.world import World
-from tests.support import AS_ROOT, eventually_async, missing, needs_root, short_folder
+from tests.drivers_process.world import Workspace, World
+from tests.support import AS_ROOT, eventually, eventually_async, missing, needs_root, short_folder
 
 NO_ROOM = 1 << 60  # kept free: more than there is
+HOLD = """
+import mmap, os, pathlib, sys, time
+file = os.open("big", os.O_RDWR | os.O_CREAT)
+os.posix_fallocate(file, 0, 3_000_000)
+os.unlink("big")
+if sys.argv[1] == "mapped":
+    kept = mmap.mmap(file, 3_000_000)
+    os.close(file)
+    for name in os.listdir("/proc/self/fd"):  # mmap has a descriptor of its own
+        if int(name) > 2:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass
+pathlib.Path("held").write_text("held")
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -67,13 +87,52 @@ async def test_a_home_can_still_be_archived(roomy: World) -> None:
     await eventually_async(done, "the archive")
 
 
+async def taken(workspace: Workspace, scarce: Scarce = Scarce.BYTES) -> int | None:
+    return (await workspace.world.driver.disk.home_sizes([workspace.id], scarce))[workspace.id]
+
+
 async def test_homes_are_measured(roomy: World) -> None:
     workspace = await roomy.start()
-    before = (await roomy.driver.disk.home_sizes([workspace.id]))[workspace.id]
-    workspace.run("head -c 3000000 /dev/urandom >grown")
-    after = (await roomy.driver.disk.home_sizes([workspace.id]))[workspace.id]
-    assert 3_000_000 <= after - before < 4_000_000
-    assert await roomy.driver.disk.home_sizes([WorkspaceId(uuid4())]) == {}
+    size, files = await taken(workspace), await taken(workspace, Scarce.FILES)
+    assert size is not None
+    assert files is not None
+    workspace.run("head -c 3000000 /dev/urandom >grown; mkdir many; cd many; touch $(seq 200)")
+    assert size + 3_000_000 <= (await taken(workspace) or 0) < size + 4_000_000
+    assert await taken(workspace, Scarce.FILES) == files + 202
+    assert await roomy.driver.disk.home_sizes([WorkspaceId(uuid4())], Scarce.BYTES) == {}
+
+
+@pytest.mark.parametrize("kind", ["open", "mapped"])
+async def test_what_has_no_name_any_more_counts_too(roomy: World, kind: str) -> None:
+    if kind == "mapped":
+        needs_root("who may look behind a mapping")
+    workspace = await roomy.start()
+    before = await taken(workspace)
+    workspace.request("PUT", "/files/hold.py", HOLD.encode())
+    workspace.run(f"setsid python3 hold.py {kind} </dev/null >/dev/null 2>&1 &")
+    eventually(lambda: workspace.run("cat held") == "held", "it is held")
+    assert before is not None
+    assert before + 3_000_000 <= (await taken(workspace) or 0) < before + 4_000_000
+    await roomy.driver.instances.remove(workspace.id)
+
+
+async def test_a_home_that_takes_too_long_is_told_and_not_left_out(roomy: World) -> None:
+    workspace = await roomy.start()
+    assert await taken(workspace) is not None
+    roomy.driver.disk.home_seconds = 0
+    assert await taken(workspace) is None
+
+
+def test_whoever_holds_more_files_than_are_looked_at_counts_as_not_measured() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x" * 10_000)
+        file.flush()
+        device = os.fstat(file.fileno()).st_dev
+        whole = unnamed_files([os.getpid()], device)
+        assert whole.is_whole
+        assert whole.files >= 1
+        assert whole.bytes >= 10_000
+        assert not unnamed_files([os.getpid()], device, most=3).is_whole
 
 
 @pytest.fixture

@@ -244,8 +244,15 @@ class ProcessConfig(Group):
         None,
         validation_alias="PROCESS_DISK_RESERVE",
         description="What is kept free on the disk of the homes, in bytes or as `2GiB`: below it nothing is started, "
-        "what grows fastest is stopped, and what is stopped is archived. Default: 5 % of the disk, at most 2 GiB; 0: "
-        "nothing.",
+        "who grows fastest or takes the most is stopped, and what is stopped is archived. Default: 5 % of the disk, at "
+        "most 2 GiB; 0: nothing.",
+    )
+    home_quota: Bytes = Field(
+        Size(0),
+        validation_alias="PROCESS_HOME_QUOTA",
+        description="What one home may take on the disk, in bytes or as `20GiB`; 0: no limit. Kept by the file system "
+        "for homes made from then on, as root on ext4 or XFS mounted with `prjquota`; elsewhere no single file of a "
+        "workspace may be larger.",
     )
     bwrap: Path | None = Field(
         None, validation_alias="PROCESS_BWRAP", description="The program `bwrap`. Default: found on `PATH`."

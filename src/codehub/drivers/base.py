@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Protocol
 
+from codehub.model.disk import Scarce
 from codehub.model.gc import FoundArchive
 from codehub.model.observation import ArchiveSeen, InstanceSeen, JobSeen, VolumeSeen
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, VolumeRef, WorkspaceId
@@ -151,15 +152,26 @@ class Jobs(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DiskPressure:
+    """How close a disk is to its reserve."""
+
+    scarce: Scarce | None = None  # what there is, or soon will be, too little of
+    shortage: str | None = None  # one sentence for people while less is free than is kept free
+
+
 class Disk(Protocol):
     """The disk that homes share with others, where there is one machine whose disk is ours to look at."""
 
-    async def shortage(self) -> str | None:
-        """One sentence for people while less is free than is kept free; then nothing is started either."""
+    async def pressure(self) -> DiskPressure:
+        """While there is a shortage, nothing is started either."""
         ...
 
-    async def home_sizes(self, ids: Collection[WorkspaceId]) -> Mapping[WorkspaceId, int]:
-        """What these homes take, in bytes. One that cannot be measured in time is left out."""
+    async def home_sizes(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
+        """What these homes take, with what their workspaces hold open without a name: bytes, or files.
+
+        None: it could not be measured in time. One whose turn did not come is left out.
+        """
         ...
 
 

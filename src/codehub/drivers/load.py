@@ -218,6 +218,7 @@ def process_options(settings: Settings, root: Path) -> Options:
         start_seconds=given.start_seconds,
         stop_grace=settings.backends.stop_grace,
         reserve=given.disk_reserve,
+        home_quota=given.home_quota or None,
         bwrap=str(given.bwrap) if given.bwrap else None,
         cgroup=given.cgroup,
     )

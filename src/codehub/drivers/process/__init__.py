@@ -18,6 +18,7 @@ from codehub.drivers.process.instances import Instances, remove_unnamed_sockets
 from codehub.drivers.process.jobs import Jobs, Urls
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.machine import Machine, Options
+from codehub.drivers.process.notes import Notes
 from codehub.drivers.process.old_scripts import remove_old_scripts
 from codehub.drivers.process.threads import Threads
 from codehub.drivers.process.volumes import Volumes
@@ -33,8 +34,8 @@ class ProcessDriver:
     def __init__(self, machine: Machine, allowed: AllowList, ides: Path, urls: Callable[[ArchiveKey], Urls]) -> None:
         self._machine = machine
         self._threads = Threads()
-        homes = Homes(machine.layout, machine.users)
-        self.disk = Disk(machine.reserve, homes, self._threads)
+        homes = Homes(machine.layout, machine.users, machine.quotas)
+        self.disk = Disk(machine.reserve, homes, Notes(machine.layout), self._threads)
         self.instances = Instances(machine, homes, allowed, ides, self._threads)
         processes = HomeProcesses(machine)
         self.volumes = Volumes(machine.layout, homes, machine.reserve, processes, self._threads)

@@ -1,73 +1,101 @@
-"""The disk that homes are on: how much is free, and whether that still allows to start something."""
+"""The disk that homes are on: how close it is to its reserve, and who takes it.
 
-import os
+Each home is measured with a limit of time of its own: one of millions of files does not hide the others. What a
+workspace holds open without a name counts for it too (unnamed_files.py), since no look at its home shows that.
+"""
+
 import subprocess
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 
+from codehub.drivers.base import DiskPressure
 from codehub.drivers.process.homes import Homes
-from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.looks import looks
+from codehub.drivers.process.notes import Notes
+from codehub.drivers.process.reserve import Reserve
 from codehub.drivers.process.threads import Threads
-from codehub.errors import Unreachable
-from codehub.model.disk import DiskSpace
+from codehub.drivers.process.unnamed_files import Unnamed, unnamed_files
+from codehub.drivers.process.usage import owned
+from codehub.model.disk import Scarce
 from codehub.model.workspace import WorkspaceId
 
-_MEASURE_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """What is kept free there: `least` bytes, or the usual share."""
-
-    layout: Layout
-    least: int | None
-
-    def check(self) -> None:
-        """Before something is started that writes there. Unreachable, which is waited for and never counted."""
-        shortage = self.shortage()
-        if shortage is not None:
-            raise Unreachable(f"{shortage} Nothing is started until there is room.", "Delete or archive workspaces.")
-
-    def shortage(self) -> str | None:
-        try:
-            found = os.statvfs(self.layout.homes)
-        except OSError as error:
-            raise Unreachable(f"{self.layout.homes} cannot be looked at: {error.strerror}.") from error
-        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize).shortage(self.least)
+_HOME_SECONDS = 15.0  # a home of a hundred thousand files takes a second
+_ALL_SECONDS = 60.0
+_AT_ONCE = 4
+_NOT_LOOKED_AT = -1
+_COMMANDS = {Scarce.BYTES: ("du", "-sx", "--block-size=1"), Scarce.FILES: ("du", "-sx", "--inodes")}
 
 
 class Disk:
     """Implements drivers.base.Disk."""
 
-    def __init__(self, reserve: Reserve, homes: Homes, threads: Threads) -> None:
+    def __init__(self, reserve: Reserve, homes: Homes, notes: Notes, threads: Threads) -> None:
         self._reserve = reserve
         self._homes = homes
+        self._notes = notes
         self._run = threads.run
+        self.home_seconds = _HOME_SECONDS
 
-    async def shortage(self) -> str | None:
-        return await self._run(self._reserve.shortage)
+    async def pressure(self) -> DiskPressure:
+        return await self._run(self._pressure)
 
-    async def home_sizes(self, ids: Collection[WorkspaceId]) -> Mapping[WorkspaceId, int]:
-        return await self._run(self._measure, ids)
+    async def home_sizes(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
+        return await self._run(self._measure, ids, scarce)
 
-    def _measure(self, ids: Collection[WorkspaceId]) -> Mapping[WorkspaceId, int]:
-        """As far as that is known within the time: `du` tells of one after the other."""
-        homes = {str(home.path): each for each in ids if (home := self._homes.find(each)) is not None}
-        if not homes:
+    def _pressure(self) -> DiskPressure:
+        space, least = self._reserve.space(), self._reserve.least
+        shortage = space.shortage(least)
+        if shortage is not None:
+            return DiskPressure(shortage.scarce, shortage.message)
+        return DiskPressure(space.nearly_scarce(least))
+
+    def _measure(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
+        paths = {each: home.path for each in ids if (home := self._homes.find(each)) is not None}
+        if not paths:
             return {}
-        command = ("du", "-sx", "--block-size=1", "--", *homes)
-        with subprocess.Popen(  # noqa: S603
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
+        until = time.monotonic() + _ALL_SECONDS
+        unnamed = self._unnamed(paths)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="du") as pool:
+            named = pool.map(lambda path: self._taken(path, _COMMANDS[scarce], until), paths.values())
+            found = dict(zip(paths, named, strict=True))
+        return {each: _sum(size, unnamed.get(each), scarce) for each, size in found.items() if size != _NOT_LOOKED_AT}
+
+    def _unnamed(self, paths: Mapping[WorkspaceId, Path]) -> Mapping[WorkspaceId, Unnamed]:
+        device = next(iter(paths.values())).stat().st_dev
+        members: dict[WorkspaceId, list[int]] = {each: [] for each in paths}
+        for proc, workspace_id in owned([note for note in self._notes.all() if note.is_alive()], looks.fresh()):
+            if workspace_id in members:
+                members[workspace_id].append(proc.pid)
+        return {each: unnamed_files(pids, device) for each, pids in members.items()}
+
+    def _taken(self, path: Path, command: Sequence[str], until: float) -> int | None:
+        seconds = min(self.home_seconds, until - time.monotonic())
+        if seconds < self.home_seconds / 2:
+            return _NOT_LOOKED_AT
+        with _started([*command, "--", str(path)]) as process:
             try:
-                said, _ = process.communicate(timeout=_MEASURE_SECONDS)
+                said, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                process.kill()
-                said, _ = process.communicate()
-        found = {}
-        for line in said.splitlines():
-            size, _, path = line.partition("\t")
-            with suppress(KeyError, ValueError):
-                found[homes[path]] = int(size)
-        return found
+                return None
+        size = said.partition("\t")[0]
+        return int(size) if size.isdigit() else _NOT_LOOKED_AT
+
+
+@contextmanager
+def _started(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _sum(named: int | None, unnamed: Unnamed | None, scarce: Scarce) -> int | None:
+    if named is None or unnamed is None or not unnamed.is_whole:
+        return None
+    return named + (unnamed.bytes if scarce is Scarce.BYTES else unnamed.files)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codehub.drivers.process.layout import Layout, new_token, parse_id, remove_tree, sync_folder
+from codehub.drivers.process.quotas import Quotas, has_project
 from codehub.errors import ActionFailed, Refused, Unreachable
 from codehub.model.observation import VolumeSeen
 from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
@@ -51,9 +52,10 @@ class Home:
 class Homes:
     """The folders below homes/."""
 
-    def __init__(self, layout: Layout, users: range | None) -> None:
+    def __init__(self, layout: Layout, users: range | None, quotas: Quotas | None = None) -> None:
         self._layout = layout
         self._users = users
+        self._quotas = quotas
 
     def list(self) -> Mapping[WorkspaceId, VolumeSeen]:
         return {workspace_id: home.seen for workspace_id, home in self.all()}
@@ -90,6 +92,8 @@ class Homes:
                 home.mkdir(mode=0o700)
                 if user is not None:
                     os.chown(home, user, user)
+                    if self._quotas is not None:
+                        self._quotas.adopt(home, user)
                 draft.chmod(0o711)
                 sync_folder(draft)
                 draft.rename(target)  # fails if there is a home; an empty leftover is replaced
@@ -98,6 +102,15 @@ class Homes:
                 remove_tree(draft)
                 if not self._is_made(workspace_id, incarnation):
                     raise ActionFailed(f"A home cannot be made in {target}: {error.strerror}.") from error
+
+    def limit(self, home: Home) -> None:
+        """Have it the size that the setting names now; one that was made without a limit stays so."""
+        if self._quotas is None or not has_project(home.path, home.user):
+            return
+        try:
+            self._quotas.limit(home.path, home.user)
+        except OSError as error:
+            raise Unreachable(f"The size of {home.path} cannot be limited: {error.strerror}.") from error
 
     def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         """The caller holds the workspace's lock."""

@@ -92,7 +92,7 @@ class Instances:
         return await self._run(tail, self._layout.instance(workspace_id) / "log", lines)
 
     async def usage(self) -> Mapping[WorkspaceId, InstanceUsage]:
-        """Whoever asks while a look is under way, also one whose caller has given up, shares it: looks never pile up."""
+        """Who asks while a look is under way, also one whose caller has given up, shares it: looks never pile up."""
         if self._usage is None or self._usage.done():
             self._usage = asyncio.ensure_future(self._run(self._measure))
         return await asyncio.shield(self._usage)
@@ -164,6 +164,7 @@ class Instances:
             if self._layout.instance(workspace_id).exists():
                 self._clear(workspace_id, record)
             open_to_its_owner(home.path)
+            self._homes.limit(home)
             record = self._write_down(workspace_id, spec, home)
             self._launch(workspace_id, record, home, program, spec.resources)
             return record
@@ -240,6 +241,7 @@ class Instances:
                 resources=resources,
                 listen=[sockets / name for name in (_IDE, *([_PORTS] if network.has_ports(self._machine) else []))],
                 cgroup=instance_name(workspace_id),
+                file_bytes=self._machine.options.home_quota,
             ),
         )
 

@@ -15,12 +15,13 @@ from typing import Literal
 from codehub.drivers.base import Resources
 from codehub.drivers.process import inside, launch, subreaper
 from codehub.drivers.process.cgroups import Cgroups
-from codehub.drivers.process.disk import Reserve
 from codehub.drivers.process.job_code import JobCode
 from codehub.drivers.process.launcher import Launcher
 from codehub.drivers.process.layout import Layout, new_token, write_durably
 from codehub.drivers.process.looks import MARK
+from codehub.drivers.process.quotas import Quotas
 from codehub.drivers.process.records import last_words
+from codehub.drivers.process.reserve import Reserve
 from codehub.drivers.process.sandbox import ETC_FILES, HOME, Bind, View, arguments, sources_of
 from codehub.drivers.process.scripts import Scripts, is_closed
 from codehub.drivers.process.seccomp import filter_for
@@ -58,6 +59,7 @@ class Options:
     start_seconds: float = 60.0
     stop_grace: float = 0.0  # seconds between SIGTERM and SIGKILL
     reserve: int | None = None  # bytes of its disk that are kept free; None: the usual share (model/disk.py)
+    home_quota: int | None = None  # bytes of one home; None: no limit
     bwrap: str | None = None  # None: found on PATH
     cgroup: Path | None = None  # None: the top of the mounted cgroup v2 tree, if we are root
 
@@ -80,6 +82,7 @@ class Launch:
     input: str | None = None
     cgroup: str | None = None
     wait: bool = False
+    file_bytes: int | None = None  # of a single file that it writes
     dialler: int | None = None  # as root: the user who may connect to those in `listen` too
 
 
@@ -104,6 +107,8 @@ class Machine:
         self.trash = Trash(layout)
         self._launcher = Launcher()
         self.reserve = Reserve(layout, options.reserve)
+        self.quotas: Quotas | None = None
+        self.no_quotas = "CodeHub is not root"
 
     def find_out(self) -> None:
         """Try what is wanted; raises StartError if a sandbox is required and cannot be had."""
@@ -123,6 +128,18 @@ class Machine:
         if self.bwrap is not None or (self.is_root and is_closed(SCRIPTS)):
             self._scripts = Scripts(SCRIPTS, self.layout)
         self.job_code = JobCode(self.layout, for_others=self.is_root)
+        if self.options.home_quota is not None and self.users is not None:
+            self._find_quotas(Quotas(self.options.home_quota), self.users[0])
+
+    def _find_quotas(self, quotas: Quotas, project: int) -> None:
+        """The project is that of no home yet, or of one that the same limit is for."""
+        probe = self.layout.draft(self.layout.homes / "probe")
+        problem = quotas.try_out(probe, project)
+        probe.rmdir()
+        if problem is not None:
+            self.no_quotas = f"the file system of {self.layout.homes} has no project quotas in force ({problem})"
+        else:
+            self.quotas = quotas
 
     def _check_not_weaker(self) -> None:
         """Once there was a sandbox, going without is a person's decision, not an accident's."""
@@ -199,8 +216,7 @@ class Machine:
             self._calls(),
             self._limits(),
             *([] if self.is_oom_score_final else ["Workspaces can undo that memory which runs out ends them first."]),
-            "The disk space of a home is not limited; "
-            + ("no reserve of the disk is kept free." if self.options.reserve == 0 else "a reserve is kept free."),
+            self._disk_limits(),
         ]
 
     def _calls(self) -> str:
@@ -215,6 +231,20 @@ class Machine:
         rest = "the number of processes, and the memory of each single process" if self.bwrap else "nothing"
         found = f"cgroup v2 limits only: {', '.join(sorted(by_group))}" if by_group else "there is no cgroup v2 to use"
         return f"WARNING: processors and total memory are not all limited ({found}); limited is {rest}."
+
+    def _disk_limits(self) -> str:
+        size = self.options.home_quota
+        reserve = "no reserve of the disk is kept free." if self.options.reserve == 0 else "a reserve is kept free."
+        if size is None:
+            return f"The disk space of a home is not limited; {reserve}"
+        told = f"{size >> 20} MiB of disk space"
+        if self.quotas is None:
+            told = f"WARNING: homes are not limited to {told}, because {self.no_quotas}"
+            return f"{told}; no single file of a workspace may be larger; {reserve}"
+        if self.bwrap is None:
+            undone = "which a workspace without a sandbox can undo"
+            return f"WARNING: each home made since is limited to {told}, {undone}; {reserve}"
+        return f"Each home made since is limited to {told} by the file system; {reserve}"
 
     def _find_sandbox(self) -> None:
         self.bwrap = self.options.bwrap or shutil.which("bwrap")
@@ -315,7 +345,8 @@ class Machine:
             "dialler": what.dialler if self.is_root else None,
             "cgroups": [str(procs)] if procs else [],
             "stage": [str(source) for source in sources] if self.is_root else [],
-            "limits": {"CORE": 0, "NOFILE": _OPEN_FILES},
+            "limits": {"CORE": 0, "NOFILE": _OPEN_FILES}
+            | ({"FSIZE": what.file_bytes} if what.file_bytes is not None else {}),
             "user": what.user if self.is_root else None,
             "seccomp": self.seccomp.hex() if self.seccomp is not None else None,
             "sandboxed": self.bwrap is not None,

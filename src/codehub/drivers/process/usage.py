@@ -69,14 +69,14 @@ def _facts(path: Path) -> dict[str, int]:
 
 def _sums(living: Iterable[Note], look: Look) -> dict[WorkspaceId, _Sum]:
     sums = {note.workspace_id: _Sum() for note in living}
-    for proc, workspace_id in _owned(living, look):
+    for proc, workspace_id in owned(living, look):
         with suppress(OSError, ValueError, IndexError):  # it has ended
             sums[workspace_id].cpu_seconds += _cpu_seconds(proc.pid)
             sums[workspace_id].memory_bytes += _memory_bytes(proc.pid)
     return sums
 
 
-def _owned(living: Iterable[Note], look: Look) -> Iterable[tuple[Proc, WorkspaceId]]:
+def owned(living: Iterable[Note], look: Look) -> Iterable[tuple[Proc, WorkspaceId]]:
     """Each process with its workspace: by its mark, its user, or whoever started it (tree.py)."""
     marks = {note.record.mark: note.workspace_id for note in living}
     mains = {note.main.pid: note.workspace_id for note in living if note.main is not None}

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from codehub.drivers.process.disk import Reserve
 from codehub.drivers.process.home_processes import HomeProcesses
 from codehub.drivers.process.homes import Homes
 from codehub.drivers.process.instances import is_busy, is_used
 from codehub.drivers.process.layout import Layout
+from codehub.drivers.process.reserve import Reserve
 from codehub.drivers.process.threads import Threads
 from codehub.errors import Refused
 from codehub.model.observation import VolumeSeen

@@ -100,8 +100,8 @@ PROMISES: Mapping[InstanceBackend, Sequence[Promise]] = {
         ),
         Promise(
             "the database does not meet a full disk",
-            "a reserve, below which nothing is started",
-            "test_disk.py::test_five_percent_of_a_real_disk_are_kept_free",
+            "a reserve, below which nothing is started and who takes it is stopped",
+            "test_full_disk.py::test_the_database_never_meets_a_full_disk",
             (_NO_RESERVE,),
             decision="0021-disk-reserve",
         ),

@@ -1,5 +1,6 @@
 """How much room is left on the disks that this process can see."""
 
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,10 +17,9 @@ _HOMES = "workspaces"  # of processes, in a data directory
 def room(folder: Path, *, least: int = LEAST_BYTES, reserve: int | None = None) -> Finding:
     """`reserve`: what is kept free of homes, where they are below this folder (PROCESS_DISK_RESERVE)."""
     homes = folder / _HOMES
-    if homes.is_dir():
-        found = shutil.disk_usage(homes)
-        if (shortage := DiskSpace(found.total, found.free).shortage(reserve)) is not None:
-            return failed(codes.RESERVE, f"{shortage} No workspace is started.", f"Make room on the disk of {homes}.")
+    if homes.is_dir() and (shortage := DiskSpace.of(os.statvfs(homes)).shortage(reserve)) is not None:
+        told = f"{shortage.message} No workspace is started."
+        return failed(codes.RESERVE, told, f"Make room on the disk of {homes}.")
     free = shutil.disk_usage(folder).free
     if free < least:
         told = f"Only {free >> 20} MiB are free at {folder}."
