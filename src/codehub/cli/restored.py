@@ -3,7 +3,7 @@ what to do about each.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ class Restored:
     unknown: Unknown
     chosen: Chosen
     adopted: Sequence[WorkspaceId]
+    on_volumes: Collection[WorkspaceId]  # whose home is there, live and whole: they were given nothing
     archive_store: str
     installation: str | None
 
@@ -50,6 +51,7 @@ class Restored:
             ],
             "adopted": [str(one) for one in self.adopted],
             "not_adopted": [str(one) for one in self._left_out],
+            "on_volumes": [str(one) for one in sorted(self.on_volumes)],
             "damaged": self.chosen.damaged,
             "unreadable": [str(one) for one in self.chosen.undecided],
             "store_trouble": self.archives.trouble,
@@ -61,7 +63,7 @@ class Restored:
     @property
     def _left_out(self) -> Sequence[WorkspaceId]:
         """Whose row names an older archive than the store has."""
-        return sorted(set(self.archives.adoptable) - set(self.adopted))
+        return sorted(set(self.archives.adoptable) - set(self.adopted) - set(self.on_volumes))
 
     def lines(self) -> list[str]:
         counts = self.manifest.counts
@@ -93,6 +95,12 @@ class Restored:
         adopted = set(self.adopted)
         found = (
             [f"{len(adopted)} workspaces were given their newest archive; their owners are told."] if adopted else []
+        )
+        found += _some(
+            f"{len(self.on_volumes)} workspaces have their home on a volume, whole, and a newer archive that the database "
+            "lost. They go on with the volume; GC keeps the archive until somebody decides:",
+            [f"{one}: {self.archives.adoptable[one].archives[0].key}" for one in sorted(self.on_volumes)],
+            "→ Ask their owners. A copy beside the workspace: codehub adopt KEY --owner USERNAME",
         )
         found += _some(
             f"WARNING: {len(self._left_out)} workspaces have a newer archive than their row says. If they are opened "
@@ -160,11 +168,14 @@ async def restore(
             backends, trouble = await _backends(stack, settings, data_dir)
             chosen = NOTHING_CHOSEN
             adopted: Sequence[WorkspaceId] = ()
+            on_volumes: Collection[WorkspaceId] = ()
             if adopt_newer and found.adoptable:
-                say(f"Reading {len(found.adoptable)} archives that are newer than the backup.")
-                chosen = await adopting.choose(found.adoptable, archives)
-                wanted = {one.workspace for one in chosen.adoptions}
-                away = await adopting.on_no_whole_volume(backends, wanted) if trouble is None else ()
+                homes = await adopting.look_for_homes(backends, await adopting_rows.homes(url, found.adoptable))
+                on_volumes = homes.live
+                wanted = {who: better for who, better in found.adoptable.items() if who not in on_volumes}
+                say(f"Reading {len(wanted)} archives that are newer than the backup.")
+                chosen = await adopting.choose(wanted, archives)
+                away = homes.absent if trouble is None else ()
                 looked_at = backends.keys() or {InstanceBackend.PROCESS}  # whose homes are in the data directory
                 adopted = await adopting_rows.adopt(url, chosen.adoptions, manifest.moment, away, looked_at)
         strange = await unknown(backends, {row.id for row in known})
@@ -176,6 +187,7 @@ async def restore(
             strange,
             chosen,
             adopted,
+            on_volumes,
             store_url,
             settings.docker.installation or known_installation(data_dir),
         )
