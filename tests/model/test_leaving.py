@@ -112,6 +112,35 @@ def test_what_is_committed_is_finished_and_then_restored() -> None:
     assert_nothing_was_lost(world)
 
 
+@pytest.mark.parametrize("desired", [Desired.RUNNING, Desired.ARCHIVED, Desired.DELETED])
+def test_a_volume_that_its_driver_kept_is_the_home_again(desired: Desired) -> None:
+    """After the commit: somebody else has it open, or it changed since it was archived."""
+    row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
+    committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
+    row = replace(row, status=committed, wish=replace(row.wish, desired_state=desired))
+    assert seen.volume is not None
+    kept = replace(seen, archive=A.VERIFIED, volume=replace(seen.volume, kept="sh (1) has it open."))
+    held = tick(row, replace(kept, jobs=job(JobState.SUCCEEDED)))
+    assert held.action == a.RemoveJob(b.OP)
+    back = tick(row, kept)
+    assert (back.status.phase, back.status.operation, back.action) == (P.STANDBY, Op.NONE, None)
+    assert back.status.home_ctx.volume is VolumeState.LIVE
+    assert (back.status.archive_key, back.status.op_id) == (committed.archive_key, b.OP)
+    assert "Sh (1) has it open." in back.status.conditions.healthy.message
+    assert is_put_off(back.status) == (desired is not Desired.RUNNING) or back.status.retry_at is not None
+
+
+@pytest.mark.parametrize("half", [{"whole": False}, {"uid": "another"}, {"kept": ""}])
+def test_but_not_one_whose_removal_has_begun_or_that_is_another(half: dict[str, object]) -> None:
+    row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
+    committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
+    committed = replace(committed, home_ctx=replace(committed.home_ctx, uid=""))
+    assert seen.volume is not None
+    volume = replace(replace(seen.volume, kept="sh (1) has it open."), **half)  # type: ignore[arg-type] - named above
+    found = tick(replace(row, status=committed), replace(seen, archive=A.VERIFIED, volume=volume))
+    assert (found.status.operation, found.status.home_ctx.volume) == (Op.ARCHIVING, VolumeState.CONDEMNED)
+
+
 def test_a_home_that_vanished_under_its_complete_archive_is_committed_and_not_abandoned() -> None:
     world = archiving()
     world.run_jobs()

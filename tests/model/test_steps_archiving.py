@@ -78,6 +78,14 @@ def test_an_archive_that_fails_verification_is_made_again_under_a_new_op_id(seen
     assert (found.archive_key, found.home_ctx) == (OLD_KEY, row.status.home_ctx)
 
 
+def test_what_somebody_else_may_have_written_meanwhile_is_archived_anew_under_a_new_op_id() -> None:
+    row = during(Op.ARCHIVING)
+    seen = seeing(volume=OWN, op_archive=A.VERIFIED, jobs=job(J.SUCCEEDED, in_use="sh (1) has it open."))
+    found = change(row, seen)
+    assert (found.op_id, found.archive_key, found.home_ctx.volume) == (b.NEXT_OP, OLD_KEY, V.LIVE)
+    assert (found.error_count, found.conditions.healthy.message) == (1, "Sh (1) has it open.")
+
+
 def test_a_failed_archive_job_says_why() -> None:
     failed = job(J.FAILED, message="disk full")
     found = step(during(Op.ARCHIVING), seeing(volume=OWN, op_archive=A.MISSING, jobs=failed))
@@ -97,8 +105,8 @@ def test_if_an_instance_appears_before_the_commit_the_archive_is_made_anew(op_ar
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (seeing(volume=OWN, archive=A.VERIFIED), a.DeleteVolume(OWN_REF)),
-        (seeing(volume=LEFT_OVER, archive=A.VERIFIED), a.DeleteVolume(OLD_REF)),
+        (seeing(volume=OWN, archive=A.VERIFIED), a.DeleteVolume(OWN_REF, b.OP)),
+        (seeing(volume=LEFT_OVER, archive=A.VERIFIED), a.DeleteVolume(OLD_REF, b.OP)),
         (seeing(volume=OWN, archive=A.VERIFIED, jobs=job(J.SUCCEEDED)), a.RemoveJob(b.OP)),
         (seeing(volume=OWN, archive=A.VERIFIED, instance=RUNNING), a.RemoveInstance()),
         *[(seeing(volume=OWN, archive=archive), None) for archive in (None, *A) if archive is not A.VERIFIED],

@@ -97,8 +97,8 @@ class Restored:
             [f"{len(adopted)} workspaces were given their newest archive; their owners are told."] if adopted else []
         )
         found += _some(
-            f"{len(self.on_volumes)} workspaces have their home on a volume, whole, and a newer archive that the database "
-            "lost. They go on with the volume; GC keeps the archive until somebody decides:",
+            f"{len(self.on_volumes)} workspaces have their home whole on a volume, and a newer archive that the "
+            "database lost. They go on with the volume; GC keeps the archive until somebody decides:",
             [f"{one}: {self.archives.adoptable[one].archives[0].key}" for one in sorted(self.on_volumes)],
             "→ Ask their owners. A copy beside the workspace: codehub adopt KEY --owner USERNAME",
         )

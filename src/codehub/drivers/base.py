@@ -119,10 +119,12 @@ class Volumes(Protocol):
         """
         ...
 
-    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef, *, archived: OpId | None = None) -> None:
         """Remove exactly this volume. Nothing to do if there is none; Refused if it is another, or in use.
 
-        Unreachable while it cannot be proven that nothing writes there any more: it is kept, and waited for.
+        Unreachable while it cannot be proven that nothing writes there any more: it is kept, and waited for. If it is
+        `archived` by this operation, a driver that can tell leaves it untouched when it is newer than that archive or
+        somebody else has it open: Refused, and said by VolumeSeen.kept from then on.
         """
         ...
 

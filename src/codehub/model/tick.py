@@ -26,7 +26,16 @@ from codehub.model.failure import (
 )
 from codehub.model.finishing import action_for, finishing
 from codehub.model.health import judge, lasting_fault
-from codehub.model.leaving import abandoned, can_be_left, is_abandoned, is_hidden, put_off, unless_wanted_again
+from codehub.model.leaving import (
+    abandoned,
+    can_be_left,
+    is_abandoned,
+    is_hidden,
+    put_off,
+    taken_back,
+    unless_wanted_again,
+    was_kept,
+)
 from codehub.model.observation import ArchiveSeen, Seen
 from codehub.model.observe import is_asked_for, is_live, lacks_mark, observe
 from codehub.model.phase import calculate_phase
@@ -96,6 +105,9 @@ def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, ru
     if lasting is None and is_abandoned(looked, seen):
         why = f"it should be {looked.wish.desired_state}: archiving is abandoned, and its home stays as it is"
         return Decision(_derived(looked, abandoned(status), seen, now), None, why)
+    if lasting is None and not seen.jobs and was_kept(looked, seen):
+        back = _derived(looked, taken_back(looked, seen, now), seen, now)
+        return Decision(back, None, back.conditions.healthy.message)
     fault = lasting or ending_fault(looked, rules)
     if fault is None and is_complete(looked, seen):
         done = completed(looked, seen)
