@@ -130,13 +130,19 @@ def test_a_volume_that_its_driver_kept_is_the_home_again(desired: Desired) -> No
     assert is_put_off(back.status) == (desired is not Desired.RUNNING) or back.status.retry_at is not None
 
 
-@pytest.mark.parametrize("half", [{"whole": False}, {"uid": "another"}, {"kept": ""}])
-def test_but_not_one_whose_removal_has_begun_or_that_is_another(half: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "volume",
+    [
+        VolumeSeen(True, b.MADE, kept="sh (1) has it open."),
+        VolumeSeen(True, b.MADE, uid="another", whole=True, kept="sh (1) has it open."),
+        b.LIVE_VOLUME,
+    ],
+    ids=["its removal has begun", "another", "not kept"],
+)
+def test_but_no_other_is(volume: VolumeSeen) -> None:
     row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
     committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
     committed = replace(committed, home_ctx=replace(committed.home_ctx, uid=""))
-    assert seen.volume is not None
-    volume = replace(replace(seen.volume, kept="sh (1) has it open."), **half)  # type: ignore[arg-type] - named above
     found = tick(replace(row, status=committed), replace(seen, archive=A.VERIFIED, volume=volume))
     assert (found.status.operation, found.status.home_ctx.volume) == (Op.ARCHIVING, VolumeState.CONDEMNED)
 
