@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -137,6 +137,29 @@ async def test_a_restore_settles_lost_commits(empty_database: str, path: Path, s
         assert commits > noted
         assert lost == [None, None]
         noted = commits
+
+
+async def test_a_restore_forgets_no_marker_of_the_archive_store_and_takes_none_over(
+    database: str, second: str, path: Path
+) -> None:
+    first, later = uuid4(), uuid4()
+
+    def mark(url: str, *tokens: UUID) -> None:
+        with psycopg.connect(url) as conn:
+            conn.execute("UPDATE leadership SET store_tokens = %s, store_trouble = 'x'", [list(tokens)])
+
+    def marked(url: str) -> list[tuple[object, ...]]:
+        return rows_of(url, "SELECT store_tokens, store_trouble FROM leadership")
+
+    mark(database, first)
+    await back_up(path, database)
+    mark(database, later, first)
+    await restore(path, database, force=True)
+    ((tokens, trouble),) = marked(database)
+    assert isinstance(tokens, list)
+    assert (set(tokens), trouble) == ({first, later}, None)
+    await restore(path, second, force=False)
+    assert marked(second) == [([first], None)]
 
 
 async def test_what_is_older_than_the_world_is_settled(

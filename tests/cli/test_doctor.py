@@ -254,6 +254,7 @@ def _looked(**changes: object) -> list[Finding]:
         "unknown": 0,
         "lost_commits": None,
         "lost_commits_at": None,
+        "store_trouble": None,
         "stuck": 0,
         "oldest": None,
         "errors": 0,

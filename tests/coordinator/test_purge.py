@@ -14,7 +14,7 @@ from codehub.drivers.memory import Misbehaviour
 from codehub.errors import Unreachable
 from codehub.model.workspace import ArchiveKey, Desired, Phase, WorkspaceId
 from codehub.signals.connect import Redis
-from tests.coordinator.collecting import RULES, Store, Watched
+from tests.coordinator.collecting import RULES, Store, Watched, nobody_objects
 from tests.coordinator.installation import Installation, is_at, running
 from tests.db.support import change
 
@@ -34,7 +34,13 @@ class Purging:
 
     def __post_init__(self) -> None:
         self.purger = Purger(
-            self.records, self.gc.world.archives, self.gc.leader, RULES, on_change=self.gc.changed.extend, page=2
+            self.records,
+            self.gc.world.archives,
+            self.gc.leader,
+            RULES,
+            on_change=self.gc.changed.extend,
+            refusal=self.gc.refusal,
+            page=2,
         )
 
     async def purged(self, **columns: Any) -> tuple[WorkspaceId, ArchiveKey]:
@@ -61,6 +67,16 @@ async def test_every_archive_of_what_was_purged_is_removed_at_once(it: Purging) 
     assert it.stored == [kept]
     assert {older, half}.isdisjoint(it.stored)
     assert sorted(it.gc.changed) == sorted(identity for identity, _ in found)
+
+
+async def test_nothing_is_removed_from_a_store_that_is_another_installations(it: Purging) -> None:
+    _, key = await it.purged()
+    it.gc.objection = "it is another's"
+    await it.purger.run_once()
+    assert it.stored == [key]
+    it.gc.objection = None
+    await it.purger.run_once()
+    assert it.stored == []
 
 
 @pytest.mark.parametrize(
@@ -133,7 +149,14 @@ async def test_the_row_is_gone_with_the_archive(site: Installation, it: Purging)
             [identity],
         )
         await site.ticked_until(controller, identity, lambda row: row.status.phase is Phase.DELETING)
-        purger = Purger(site.records, site.world.archives, leadership, RULES, on_change=controller.suspect_archives)
+        purger = Purger(
+            site.records,
+            site.world.archives,
+            leadership,
+            RULES,
+            on_change=controller.suspect_archives,
+            refusal=nobody_objects,
+        )
         await purger.run_once()
         assert site.world.stored == {}
         await site.ticked_until(controller, identity, is_at(Phase.DELETED))

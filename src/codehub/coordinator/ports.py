@@ -5,7 +5,7 @@ runs against both. Every call raises Unavailable when what it needs does not ans
 then, or may have: whoever called looks again.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -191,6 +191,9 @@ class Activity(Protocol):
     async def is_continuous(self) -> bool:
         """Whether nothing was lost since the last call: False after a restart or a flush that took the data along."""
         ...
+
+
+Refusal = Callable[[], Awaitable[str | None]]  # why nothing may be deleted from the archive store, or None
 
 
 class OrphanTimers(Protocol):

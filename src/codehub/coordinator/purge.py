@@ -13,7 +13,7 @@ from datetime import timedelta
 
 import structlog
 
-from codehub.coordinator.ports import Leadership, PurgeRecords
+from codehub.coordinator.ports import Leadership, PurgeRecords, Refusal
 from codehub.drivers.base import Archives
 from codehub.errors import DriverError, Unreachable
 from codehub.model import gc
@@ -37,6 +37,7 @@ class Purger:
         rules: GcRules,
         *,
         on_change: Callable[[Collection[WorkspaceId]], None],
+        refusal: Refusal,
         page: int = _PAGE,
     ) -> None:
         self._records = records
@@ -44,6 +45,7 @@ class Purger:
         self._leadership = leadership
         self._rules = replace(rules, orphan_delay=timedelta(0))
         self._on_change = on_change
+        self._refusal = refusal
         self._page = page
 
     async def run_once(self) -> None:
@@ -58,6 +60,8 @@ class Purger:
 
     async def _purge(self, identity: WorkspaceId) -> None:
         found = [archive async for some in self._archives.found(identity) for archive in some]
+        if found and await self._refusal() is not None:
+            return  # it is told by whoever knows why
         deleted: list[ArchiveKey] = []
         try:
             for key in await self._unneeded(identity, found):

@@ -22,6 +22,7 @@ from codehub.db import (
     lost_commits,
     reads,
     samples,
+    store_owner,
 )
 from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
@@ -32,6 +33,7 @@ from codehub.db.lost_commits import CommitCount, LostCommits
 from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
+from codehub.model.store_owner import StoreClaim
 from codehub.model.suspicion import Place
 from codehub.model.workspace import ArchiveKey, InstanceBackend, Workspace, WorkspaceId
 from codehub.services import accounts, deletion, expiry, sessions
@@ -78,6 +80,18 @@ class DatabaseRecords:
     async def note_lost_commits(self, epoch: int, count: int) -> LostCommits | None:
         async with connection(self._controller) as conn:
             return await lost_commits.note_lost(conn, epoch, count)
+
+    async def store_claim(self) -> StoreClaim:
+        async with connection(self._controller) as conn:
+            return await store_owner.claim(conn)
+
+    async def add_store_token(self, epoch: int, token: UUID) -> bool:
+        async with connection(self._controller) as conn:
+            return await store_owner.add_token(conn, epoch, token)
+
+    async def note_store_trouble(self, epoch: int, trouble: str | None) -> None:
+        async with connection(self._controller) as conn:
+            await store_owner.note_trouble(conn, epoch, trouble)
 
     async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
         async with connection(self._controller) as conn:

@@ -75,6 +75,7 @@ END $clear$;
 #   somebody's home by now, and is a person's to decide. A home that is live is remembered;
 # - nobody was idle while there was no CodeHub;
 # - what an administrator said of missing homes was said of another world. Older schemas have no place for it;
+# - a marker in the archive store that was this database's is so still; a restore elsewhere takes no store over;
 # - commits that were lost are settled herewith. They are counted on from the epoch, which is above every count there
 #   was before: its step is greater than the number of commits that are ever made between two restores.
 EPOCHS_PER_RESTORE = 1 << 32
@@ -98,7 +99,10 @@ END $losses$;
 ALTER TABLE {schema}.leadership
     ADD COLUMN IF NOT EXISTS commits bigint NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS lost_commits bigint,
-    ADD COLUMN IF NOT EXISTS lost_commits_at timestamptz;
+    ADD COLUMN IF NOT EXISTS lost_commits_at timestamptz,
+    ADD COLUMN IF NOT EXISTS store_tokens uuid[] NOT NULL DEFAULT '{{}}',
+    ADD COLUMN IF NOT EXISTS store_trouble text;
+UPDATE {schema}.leadership SET store_tokens = {tokens}::uuid[] || store_tokens, store_trouble = NULL;
 UPDATE {schema}.leadership SET commits = greatest(commits, epoch), lost_commits = NULL, lost_commits_at = NULL;
 """
 
@@ -138,7 +142,10 @@ def script_after(namespace: str, counts: Mapping[str, int], before: Contents, ma
     )
     forget = SQL(_FORGET).format(schema=Identifier(namespace), made_at=Literal(made_at))
     settle = SQL(_SETTLE).format(
-        schema=Identifier(namespace), epoch=Literal(before.epoch), step=Literal(EPOCHS_PER_RESTORE)
+        schema=Identifier(namespace),
+        epoch=Literal(before.epoch),
+        step=Literal(EPOCHS_PER_RESTORE),
+        tokens=Literal(list(before.store_tokens)),
     )
     return f"SET lock_timeout = '30s';\n{checks.as_string()}{forget.as_string()}{settle.as_string()}{_guard(before)}"
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from codehub.model.gc import FoundArchive
 from codehub.model.observation import ArchiveSeen, InstanceSeen, JobSeen, VolumeSeen
+from codehub.model.store_owner import StoreMarker
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, VolumeRef, WorkspaceId
 
 
@@ -179,7 +180,7 @@ class Archives(Protocol):
         """
         ...
 
-    def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
+    def found(self, whose: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         """Everything under the prefix, or one workspace's, page by page; raises Unreachable rather than stop early."""
         ...
 
@@ -189,6 +190,14 @@ class Archives(Protocol):
 
     async def copy(self, source: ArchiveKey, key: ArchiveKey) -> None:
         """Copy an archive inside the store, meta last. TerminalError ArchiveCorrupted if the source is not complete."""
+        ...
+
+    async def marker(self) -> StoreMarker | None:
+        """Whose store this is; None if nobody has said so yet. Raises Unreachable when it does not answer."""
+        ...
+
+    async def leave_marker(self, marker: StoreMarker) -> None:
+        """Put it in place of the one that is there."""
         ...
 
     async def delete(self, key: ArchiveKey) -> None:

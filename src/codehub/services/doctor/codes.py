@@ -35,6 +35,7 @@ PROGRAMS = Code("CH-EMB-1", "embedded servers", "The programs of an embedded ser
 STORE = Code("CH-STO-1", "archive store", "The archive store cannot be used")
 STORE_OUT = Code("CH-STO-2", "archive store", "Archives can be neither made nor restored now")
 STORE_OTHER = Code("CH-STO-3", "archives", "Many archives are missing at once")
+STORE_OWNER = Code("CH-STO-4", "archive store", "The archive store has another owner")
 CLOCK = Code("CH-CLK-1", "clock", "Clocks disagree")
 DOCKER = Code("CH-DOC-1", "docker", "The Docker engine cannot be used")
 KUBERNETES = Code("CH-K8S-1", "k8s", "The Kubernetes cluster cannot be used")
