@@ -282,6 +282,10 @@ export const en = {
   "recovery.forced": "Give up the home on disk",
   "recovery.forced_text":
     "A whole home is on disk. It is deleted for good, with everything in it that is not in the archive.",
+  "recovery.then": "After recovery",
+  "recovery.unproven": "Use an incomplete home",
+  "recovery.unproven_text":
+    "The home on disk may be only partly restored, and files may be missing. Use it only if you know it is complete.",
   "recover.as_is": "Look again",
   "recover.as_is_hint": "Clears the error and tries again with everything as it is. Nothing is given up.",
   "recover.volume": "Use the home on disk",

@@ -283,6 +283,10 @@ export const ko: Words = {
   "recovery.yes": "예, 그렇게 합니다",
   "recovery.forced": "디스크의 홈 버리기",
   "recovery.forced_text": "디스크에 온전한 홈이 있습니다. 그 홈과 아카이브에 없는 모든 내용이 영구히 삭제됩니다.",
+  "recovery.then": "복구 후 상태",
+  "recovery.unproven": "불완전할 수 있는 홈 사용",
+  "recovery.unproven_text":
+    "디스크의 홈이 일부만 복원되어 파일이 빠져 있을 수 있습니다. 온전하다고 확신할 때만 사용하세요.",
   "recover.as_is": "다시 확인",
   "recover.as_is_hint": "오류를 지우고 지금 상태 그대로 다시 시도합니다. 잃는 것은 없습니다.",
   "recover.volume": "디스크의 홈 사용",
