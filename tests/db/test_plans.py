@@ -13,6 +13,7 @@ from psycopg.sql import SQL, Composable
 from psycopg.types.json import Jsonb
 
 from codehub.db.archives import KNOWN, KNOWN_OF, PURGED
+from codehub.db.burying import BURIABLE
 from codehub.db.census import COUNT
 from codehub.db.limits import COUNT_ALL, COUNT_RUNNING, COUNT_RUNNING_OF
 from codehub.db.listing import Filter, Place, page_query
@@ -54,6 +55,8 @@ CROSS JOIN LATERAL (SELECT * FROM (VALUES
     (995, 995, 'PENDING', 'RUNNING', 'NONE'), (996, 997, 'ERROR', 'RUNNING', 'NONE'),
     (998, 998, 'DELETING', 'DELETED', 'NONE'), (999, 999, 'DELETING', 'DELETED', 'DELETING')
 ) AS share (lowest, highest, phase, desired, operation) WHERE kind BETWEEN lowest AND highest) AS state;
+INSERT INTO archive_operations (workspace_id, op_id) SELECT id, gen_random_uuid() FROM workspaces
+WHERE phase = 'ARCHIVED';
 """
 
 
@@ -107,6 +110,7 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "known": (KNOWN, [START, 500], {"workspaces_pkey"}, 1000),
     "known_of": (KNOWN_OF, {"ids": [START], "keys": ["k"]}, {"workspaces_pkey", "idx_workspaces_source"}, 20),
     "purged": (PURGED, [START, 100], {"idx_workspaces_purged"}, 20),
+    "buriable": (BURIABLE, [datetime.now(UTC), 500], {"idx_workspaces_gone", "archive_operations_pkey"}, 12_000),
     "sweep": (SWEEP, [START, 500], {"idx_workspaces_sweep"}, 1000),
     "by_ids": (BY_IDS, [[START]], {"workspaces_pkey"}, 10),
     "operations": (OPERATIONS, [], {"idx_workspaces_operation"}, 300),
@@ -133,7 +137,8 @@ PREDICATES = {
     "idx_workspaces_running": f"{_HERE} (phase = RUNNING)",
     "idx_workspaces_error": f"{_HERE} (phase = ERROR)",
     "idx_workspaces_archived": f"{_HERE} (phase = ARCHIVED)",
-    # Beyond the specification: without what is gone.
+    # Beyond the specification: what is gone, and all the rest without it.
+    "idx_workspaces_gone": "phase = DELETED",
     "idx_workspaces_sweep": "phase <> DELETED",
     "idx_workspaces_purged": "(purged_at IS NOT NULL) AND (phase <> DELETED)",
     "idx_workspaces_owner_here": "deleted_at IS NULL",

@@ -15,6 +15,7 @@ from codehub.db import (
     archive_operations,
     archives,
     audit,
+    burying,
     clock,
     gc_runs,
     leadership,
@@ -188,6 +189,11 @@ class DatabaseRecords:
         """The same of the audit log."""
         async with connection(self._controller) as conn:
             return await audit.prune(conn, older_than, limit)
+
+    async def bury(self, older_than: timedelta, limit: int) -> int:
+        """The same of workspaces that were deleted, and of which nothing is left."""
+        async with connection(self._controller) as conn:
+            return await burying.bury(conn, await clock.now(conn) - older_than, limit)
 
     async def take_sample(self, retention: timedelta) -> None:
         """Count the workspaces of each phase, and forget counts that are older than that."""
