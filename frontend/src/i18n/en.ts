@@ -516,6 +516,8 @@ export const en = {
   "error.busy": "{operation} is under way. Try again when it has ended; you will see it here.",
   "error.going": "It is being deleted. Bring it back first.",
   "error.in_error": "It needs you first: choose how to recover it.",
+  "error.workspaces_need_confirmation":
+    "These workspaces cannot be archived, and their files would be lost: {names}. The account is disabled. Recover or delete each of them, or delete all workspaces permanently.",
   "error.over_limit": "You have {n} workspaces running, which is as many as you may. Stop one of these first:",
   "error.too_often": "That was too often. Try again in {time}.",
   "error.outdated": "Somebody changed it meanwhile. Look at it again and repeat your change.",

@@ -517,6 +517,8 @@ export const ko: Words = {
   "error.busy": "{operation} 작업이 진행 중입니다. 끝난 뒤 다시 시도하세요. 끝나면 여기에 표시됩니다.",
   "error.going": "삭제하는 중입니다. 먼저 되살리세요.",
   "error.in_error": "먼저 확인이 필요합니다. 복구 방법을 고르세요.",
+  "error.workspaces_need_confirmation":
+    "다음 워크스페이스는 보관할 수 없어 파일을 잃게 됩니다: {names}. 계정은 비활성화되었습니다. 각각 복구하거나 삭제하세요. 또는 워크스페이스를 모두 완전히 삭제하세요.",
   "error.over_limit": "이미 {n}개를 실행하고 있어 더 실행할 수 없습니다. 먼저 다음 중 하나를 정지하세요.",
   "error.too_often": "너무 자주 시도했습니다. {time} 뒤에 다시 시도하세요.",
   "error.outdated": "그사이 다른 곳에서 바뀌었습니다. 다시 확인하고 변경하세요.",
