@@ -215,6 +215,7 @@ class Process:
             resources=Resources(),
             pace=Pace(),
             new_op_id=shared.new_op_id,
+            trash_retention=shared.gc_rules.trash_retention,
         )
 
     async def _collect(self, collector: Collector) -> bool:

@@ -40,6 +40,7 @@ from codehub.model.actions import DESTRUCTIVE, Action, MarkWhole
 from codehub.model.breakage import given_up
 from codehub.model.clocks import JUMP_SECONDS, ClockWatch
 from codehub.model.failure import Rules, after_failure, is_waiting
+from codehub.model.gc import GcRules
 from codehub.model.job_queue import JobLimits
 from codehub.model.needs import NOTHING, Need
 from codehub.model.observation import JobSeen, JobState
@@ -56,6 +57,7 @@ _NAMED = 20  # of what belongs to no workspace, in one line of the log
 _ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
 _WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
 _TRASH_LOOK_SECONDS = 3600.0  # … of a workspace in the trash: GC says when it has removed one
+_RETENTION = GcRules().trash_retention
 _NO_LIMITS = JobLimits(in_all=1_000_000, per_node=1_000_000)
 
 
@@ -74,6 +76,7 @@ class Controller:
         pace: Pace,
         new_op_id: Callable[[], OpId],
         job_limits: JobLimits = _NO_LIMITS,
+        trash_retention: timedelta = _RETENTION,
         on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None,
         on_recorded: Callable[[Sequence[StatusChange], datetime], None] = lambda _changes, _now: None,
     ) -> None:
@@ -85,7 +88,7 @@ class Controller:
         self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
         self._lookout = Lookout(backends, on_late=self._wake)
         self._errands = Errands(self._wake, perform.lanes_of(backends) | store.LANES)
-        self._store = StoreWatch(archives, ArchiveLosses(archives, records.archived))
+        self._store = StoreWatch(archives, ArchiveLosses(archives, records, trash_retention))
         self._deadlines = Deadlines()
         self._repeats = Repeats()
         self._turns = Turns(job_limits, _silence(rules), {name: one.node for name, one in backends.items()})

@@ -55,7 +55,23 @@ class Reading:
     named: Sequence[Workspace] = ()
 
 
-class Records(Protocol):
+class RowsInStore(Protocol):
+    """Workspaces whose home is in the store alone, and where in it; in the trash for as long as that is kept."""
+
+    async def in_store_alone(
+        self, retention: timedelta, after: WorkspaceId | None, limit: int
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        """One page, in the order of ids."""
+        ...
+
+    async def in_store_alone_of(
+        self, retention: timedelta, ids: Collection[WorkspaceId]
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        """Those among these."""
+        ...
+
+
+class Records(RowsInStore, Protocol):
     """The controller's rows."""
 
     async def read(self, asked: Asked) -> Reading:
@@ -70,10 +86,6 @@ class Records(Protocol):
         `history` entries of rows that were not written are left out. StaleLeader, and nothing written, when a newer
         leader has begun.
         """
-        ...
-
-    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
-        """Workspaces whose home is in the store alone, and where in it; not deleted, in the order of ids."""
         ...
 
     async def accepted_losses(self) -> Mapping[Place, Word]:

@@ -94,9 +94,17 @@ class DatabaseRecords:
         async with connection(self._controller) as conn:
             await store_owner.note_trouble(conn, epoch, trouble)
 
-    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+    async def in_store_alone(
+        self, retention: timedelta, after: WorkspaceId | None, limit: int
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
         async with connection(self._controller) as conn:
-            return await archives.archived(conn, after, limit)
+            return await archives.in_store_alone(conn, retention, after, limit)
+
+    async def in_store_alone_of(
+        self, retention: timedelta, ids: Collection[WorkspaceId]
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        async with connection(self._controller) as conn:
+            return await archives.in_store_alone_of(conn, retention, ids)
 
     async def accepted_losses(self) -> Mapping[Place, Word]:
         async with connection(self._controller) as conn:

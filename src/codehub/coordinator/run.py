@@ -212,6 +212,7 @@ class Coordinator:
             pace=pace_of(settings),
             new_op_id=lambda: OpId(uuid4()),
             job_limits=job_limits_of(settings),
+            trash_retention=gc_rules_of(settings).trash_retention,
             on_progress=teller.note,
             on_recorded=self._recorded,
         )
