@@ -193,6 +193,21 @@ async def test_what_is_older_than_the_world_is_settled(
     assert rows_of(second, "SELECT count(*) FROM accepted_losses") == [(0,)], "said of another world"
 
 
+async def test_a_recovery_that_was_not_carried_out_yet_is_not_carried_out_in_another_world(
+    owner: Connection, database: str, second: str, path: Path
+) -> None:
+    """It may have been since, and a home made after it: a forced one would remove that."""
+    request = {"id": str(uuid4()), "from": "blank", "force": True, "answers": "DataLost"}
+    error = {"phase": "ERROR", "error_reason": "DataLost", "recover_request": request}
+    pending = await add_workspace(owner, **error)
+    another = await add_workspace(owner, **error, recover_handled_id=uuid4())
+    handled = await add_workspace(owner, **error, recover_handled_id=request["id"])
+    await back_up(path, database)
+    await restore(path, second, force=False)
+    left = dict(rows_of(second, "SELECT id, recover_request FROM workspaces"))
+    assert left == {pending: None, another: None, handled: request}
+
+
 @pytest.mark.parametrize(
     ("then", "home"),
     [

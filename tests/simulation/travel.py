@@ -135,6 +135,9 @@ class TimeMachine:
             wish = replace(wish, deleted_at=now)
         if wish.deleted_at is None and wish.desired_state is Desired.RUNNING:
             wish = replace(wish, last_access_at=now)
+        request = wish.recover_request
+        if request is not None and request.id != status.recover_handled_id:
+            wish = replace(wish, recover_request=None)
         if status.operation is not Operation.NONE:
             status = replace(
                 status,

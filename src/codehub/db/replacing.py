@@ -73,6 +73,8 @@ END $clear$;
 # - an instance that it was starting may never have become ready, which nothing else would ask: it is started again;
 # - which volume such an operation was making or removing is forgotten, unless the workspace is deleted: it may be
 #   somebody's home by now, and is a person's to decide. A home that is live is remembered;
+# - a recovery that was asked for and not carried out yet answers the error of another world: it may have been carried
+#   out since, and carried out again it could remove the home that it led to. Whoever wants it says so again;
 # - nobody was idle while there was no CodeHub;
 # - what an administrator said of missing homes was said of another world. Older schemas have no place for it;
 # - a marker in the archive store that was this database's is so still; a restore elsewhere takes no store over;
@@ -91,6 +93,8 @@ WHERE operation <> 'NONE';
 UPDATE {schema}.workspaces
 SET home_ctx = home_ctx || '{{"volume": "none", "incarnation": null, "uid": null, "restore_marker": null}}'
 WHERE deleted_at IS NULL AND home_ctx ->> 'volume' <> 'live';
+UPDATE {schema}.workspaces SET recover_request = NULL
+WHERE recover_request IS NOT NULL AND recover_request ->> 'id' IS DISTINCT FROM recover_handled_id::text;
 UPDATE {schema}.workspaces SET last_access_at = now() WHERE desired_state = 'RUNNING' AND deleted_at IS NULL;
 DO $losses$ BEGIN
     DELETE FROM {schema}.accepted_losses;
