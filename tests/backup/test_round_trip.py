@@ -204,7 +204,7 @@ async def test_a_recovery_that_was_not_carried_out_yet_is_not_carried_out_in_ano
     handled = await add_workspace(owner, **error, recover_handled_id=request["id"])
     await back_up(path, database)
     await restore(path, second, force=False)
-    left = dict(rows_of(second, "SELECT id, recover_request FROM workspaces"))
+    left = {row[0]: row[1] for row in rows_of(second, "SELECT id, recover_request FROM workspaces")}
     assert left == {pending: None, another: None, handled: request}
 
 

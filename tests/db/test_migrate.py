@@ -120,6 +120,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0030": _samples_too,
     "0031": _samples_too,
     "0032": _samples_too,
+    "0033": _samples_too,
 }
 
 

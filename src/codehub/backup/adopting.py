@@ -8,13 +8,17 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from codehub.backup.standing import Better
 from codehub.db.adopting import Adoption
 from codehub.drivers.base import Archives, Backend
-from codehub.errors import CodeHubError
+from codehub.errors import CodeHubError, DriverError
 from codehub.model.observation import ArchiveSeen
 from codehub.model.observe import is_live, lacks_mark
 from codehub.model.workspace import ArchiveKey, HomeContext, InstanceBackend, WorkspaceId
+
+log = structlog.get_logger(__name__)
 
 _AT_ONCE = 4
 _LOOK_SECONDS = 60.0
@@ -53,7 +57,7 @@ async def choose(adoptable: Mapping[WorkspaceId, Better], archives: Archives) ->
         for archive in better.archives:
             key = ArchiveKey(archive.key)
             async with turns:
-                seen = await archives.verify(key)
+                seen = await _verified(archives, key)
             if seen is ArchiveSeen.VERIFIED:
                 adoptions.append(Adoption(identity, better.old, key, archive.modified_at))
                 return
@@ -66,6 +70,15 @@ async def choose(adoptable: Mapping[WorkspaceId, Better], archives: Archives) ->
         for identity, better in adoptable.items():
             group.create_task(one(identity, better))
     return Chosen(sorted(adoptions, key=lambda one: one.workspace), sorted(damaged), sorted(undecided))
+
+
+async def _verified(archives: Archives, key: ArchiveKey) -> ArchiveSeen:
+    """An answer that nobody understands is none; it is about this archive alone."""
+    try:
+        return await archives.verify(key)
+    except DriverError as error:
+        log.warning("an archive could not be read", archive=key, cause=str(error))
+        return ArchiveSeen.UNREACHABLE
 
 
 async def look_for_homes(

@@ -32,6 +32,7 @@ from codehub.coordinator.seeing import NOTHING_SEEN, Eyes
 from codehub.coordinator.store import StoreWatch
 from codehub.coordinator.traces import Calls
 from codehub.coordinator.turns import Turns, starts_job
+from codehub.db.adoption import AdoptionDue
 from codehub.db.losses import Word
 from codehub.db.statuses import StatusChange
 from codehub.drivers.base import Archives, Backend, Resources
@@ -155,6 +156,10 @@ class Controller:
         """Somebody asked for something: ticks are frequent for a while."""
         self._pacer.woken()
         self._wake()
+
+    def hold_homes(self, adoption: AdoptionDue | None) -> None:
+        """What a restore has left undone: nobody's home is made before it is, which no leader can do."""
+        self._eyes.adoption = adoption
 
     def hurry(self) -> None:
         """Something may have changed: tick soon."""

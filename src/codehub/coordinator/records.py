@@ -12,6 +12,7 @@ from uuid import UUID
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
 from codehub.db import (
+    adoption,
     archive_operations,
     archives,
     audit,
@@ -25,6 +26,7 @@ from codehub.db import (
     samples,
     store_owner,
 )
+from codehub.db.adoption import AdoptionDue
 from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
@@ -93,6 +95,10 @@ class DatabaseRecords:
     async def note_store_trouble(self, epoch: int, trouble: str | None) -> None:
         async with connection(self._controller) as conn:
             await store_owner.note_trouble(conn, epoch, trouble)
+
+    async def adoption_due(self) -> AdoptionDue | None:
+        async with connection(self._controller) as conn:
+            return await adoption.look(conn)
 
     async def in_store_alone(
         self, retention: timedelta, after: WorkspaceId | None, limit: int

@@ -44,6 +44,7 @@ from codehub.coordinator.reserve import DiskReserve
 from codehub.coordinator.store_owner import StoreOwner
 from codehub.coordinator.usage import PERIOD_SECONDS as _USAGE_SECONDS
 from codehub.coordinator.usage import UsageSampler
+from codehub.db.adoption import AdoptionDue
 from codehub.db.census import Census
 from codehub.db.pool import Role, open_pool
 from codehub.db.statuses import StatusChange
@@ -97,6 +98,7 @@ class Term:
     teller: ProgressTeller
     answerer: Answerer
     loops: tuple[Loop, ...]
+    adoption: AdoptionDue | None = None  # ends only while nobody leads
 
 
 class Coordinator:
@@ -139,7 +141,8 @@ class Coordinator:
         short = [f"{name}: {shortage}" for name, shortage in self.term.reserve.shortages.items()]
         lost = [self.term.commits.trouble] if self.term.commits.trouble else []
         owner = [self.term.owner.trouble] if self.term.owner.trouble else []
-        told = [*lost, *owner, *failing, *out, *short]
+        restore = [self.term.adoption.trouble] if self.term.adoption else []
+        told = [*lost, *owner, *restore, *failing, *out, *short]
         return Degraded(" ".join(told)) if told else None
 
     @property
@@ -178,6 +181,8 @@ class Coordinator:
         term = self._begin(leader)
         await term.commits.begin()
         await term.owner.begin()
+        term.adoption = await self._records.adoption_due()
+        term.controller.hold_homes(term.adoption)
         try:
             async with term.controller.working():
                 self.term = term

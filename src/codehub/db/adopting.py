@@ -9,6 +9,7 @@ from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
+from codehub.db import adoption
 from codehub.db.connecting import session
 from codehub.db.rows import home_context_of
 from codehub.model.conditions import archive_adopted, stored
@@ -65,8 +66,12 @@ async def adopt(
     database_of: datetime,
     on_no_whole_volume: Collection[WorkspaceId],
     looked_at: Collection[InstanceBackend],
+    *,
+    undecided: Collection[WorkspaceId] = (),
 ) -> Sequence[WorkspaceId]:
     """Which were written. `database_of`: the moment that the database was restored to.
+
+    It is done with that, but for those that are `undecided`.
 
     `on_no_whole_volume` is said of the backends that were `looked_at`: homes on any other may be there.
     """
@@ -88,4 +93,5 @@ async def adopt(
             done = await conn.execute(_ADOPT, arguments)
             await conn.execute(_FORGET, arguments)
             written += [one.workspace] * done.rowcount
+        await adoption.note(conn, undecided)
     return written

@@ -80,6 +80,8 @@ END $clear$;
 # - a marker in the archive store that was this database's is so still; a restore elsewhere takes no store over;
 # - commits that were lost are settled herewith. They are counted on from the epoch, which is above every count there
 #   was before: its step is greater than the number of commits that are ever made between two restores.
+# - newer archives of the store are still to be adopted, unless nobody wants that: until it is done, by whoever goes on
+#   with it, no home is made from what the rows name (db/adoption.py).
 EPOCHS_PER_RESTORE = 1 << 32
 _SETTLE = """
 UPDATE {schema}.leadership SET epoch = greatest(epoch, {epoch}) + {step}, holder = 'a restore', since = now();
@@ -108,6 +110,10 @@ ALTER TABLE {schema}.leadership
     ADD COLUMN IF NOT EXISTS store_trouble text;
 UPDATE {schema}.leadership SET store_tokens = {tokens}::uuid[] || store_tokens, store_trouble = NULL;
 UPDATE {schema}.leadership SET commits = greatest(commits, epoch), lost_commits = NULL, lost_commits_at = NULL;
+ALTER TABLE {schema}.leadership
+    ADD COLUMN IF NOT EXISTS adoption_due timestamptz,
+    ADD COLUMN IF NOT EXISTS adoption_due_of uuid[];
+UPDATE {schema}.leadership SET adoption_due = {adoption_due}, adoption_due_of = NULL;
 """
 
 # Which archives the database remembers (ADR 16), before anything draws a new op_id:
@@ -132,10 +138,12 @@ def script_before(before: Contents) -> str:
     return f"BEGIN;\n{_guard(before)}{_CLEAR}"
 
 
-def script_after(namespace: str, counts: Mapping[str, int], before: Contents, made_at: datetime) -> str:
+def script_after(
+    namespace: str, counts: Mapping[str, int], before: Contents, made_at: datetime, *, adopting: bool = False
+) -> str:
     """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT.
 
-    `made_at` is the moment of the backup.
+    `made_at` is the moment of the backup; `adopting`: newer archives are adopted afterwards.
     """
     checks = SQL("").join(
         SQL(
@@ -150,6 +158,7 @@ def script_after(namespace: str, counts: Mapping[str, int], before: Contents, ma
         epoch=Literal(before.epoch),
         step=Literal(EPOCHS_PER_RESTORE),
         tokens=Literal(list(before.store_tokens)),
+        adoption_due=Literal(made_at if adopting else None),
     )
     return f"SET lock_timeout = '30s';\n{checks.as_string()}{forget.as_string()}{settle.as_string()}{_guard(before)}"
 

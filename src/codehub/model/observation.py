@@ -98,6 +98,7 @@ class Seen:
     archive: ArchiveSeen | None = None  # of the committed archive_key
     op_archive: ArchiveSeen | None = None  # of the key that the current op_id would have
     jobs: tuple[JobSeen, ...] | None = None
+    adoption_due: bool = False  # a restored database: the store may have a newer home than the row names
     store_out: bool = False  # the archive store is known to be out: nothing that needs it is started
     # No deadline ran before this: the end of its drivers' last outage, the moment this leader began to look, or the
     # last progress of its job, also of one that is gone by now.

@@ -48,6 +48,8 @@ from codehub.model.workspace import Desired, ErrorReason, Operation, OpId, Phase
 OBSERVED_AT_EVERY = timedelta(hours=6)  # an observation that changes nothing is noted this rarely
 
 NEEDS_STORE = frozenset({Operation.RESTORING, Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE})
+# Begun from what the row names, or from nothing: of a restored database that may be an older home than there is.
+MAKES_HOME = frozenset({Operation.RESTORING, Operation.PROVISIONING, Operation.CREATE_EMPTY_ARCHIVE})
 _STORE_SILENT = frozenset({ArchiveSeen.UNREACHABLE, ArchiveSeen.TIMEOUT})
 
 
@@ -153,6 +155,8 @@ def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> D
         return Decision(status, None, "its home could not be archived; the next attempt waits")
     if plan.operation is Operation.NONE:
         return Decision(_forgotten(looked, seen), _mark(looked, seen), plan.why)
+    if plan.operation in MAKES_HOME and seen.adoption_due:
+        return Decision(status, None, "the database was restored, and newer archives are to be adopted first")
     if plan.operation in NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
         return Decision(status, None, "the archive store is out")
     begun = started(looked, plan.operation, seen, now, fresh_op_id)

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from codehub.db.adoption import WAY_ON
 from codehub.db.diagnosis import Diagnosis, diagnose
 from codehub.db.pool import Pool, connection
 from codehub.errors import CodeHubError
@@ -27,6 +28,7 @@ def findings(found: Diagnosis, *, is_running: bool) -> list[Finding]:
         _leader(found, is_running=is_running),
         *_lost_commits(found),
         *_store_owner(found),
+        *([failed(codes.ADOPTION, found.adoption.told, WAY_ON)] if found.adoption is not None else []),
         *_operations(found),
         *_archives(found),
         *_orphans(found),
