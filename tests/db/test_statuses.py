@@ -57,6 +57,7 @@ FULL = Status(
         restore_marker=ArchiveKey("m"),
         retired=(Incarnation(""), Incarnation("b")),
         instance_op=OpId(UUID(int=9)),
+        removal_asked=True,
         blank=True,
     ),
     endpoint="10.0.0.1:8080",

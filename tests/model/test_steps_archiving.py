@@ -1,5 +1,6 @@
 """Steps towards an archive: of a home, and the first of a workspace that has none yet."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from codehub.model import actions as a
 from codehub.model.failure import Fault
 from codehub.model.observation import ArchiveSeen, Seen, VolumeSeen
-from codehub.model.steps import Wait
+from codehub.model.steps import Change, Wait
 from codehub.model.workspace import (
     ArchiveKey,
     ErrorReason,
@@ -38,6 +39,8 @@ from tests.model.stepping import (
 # -- ARCHIVING ------------------------------------------------------------------------------------------------------
 
 ARCHIVE = a.StartArchiveJob(b.OP, OWN_REF)
+
+GOING = replace(COMMITTED, removal_asked=True)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,13 @@ def test_if_an_instance_appears_before_the_commit_the_archive_is_made_anew(op_ar
 def test_after_the_commit_the_volume_goes_once_all_else_is_gone_and_the_archive_verified(
     seen: Seen, expected: a.Action | None
 ) -> None:
-    assert act(during(Op.ARCHIVING, home_ctx=COMMITTED, archive_key=KEY), seen) == expected
+    assert act(during(Op.ARCHIVING, home_ctx=GOING, archive_key=KEY), seen) == expected
+
+
+def test_that_the_volume_is_to_go_is_committed_before_it_is_asked_for() -> None:
+    found = step(during(Op.ARCHIVING, home_ctx=COMMITTED, archive_key=KEY), seeing(volume=OWN, archive=A.VERIFIED))
+    assert isinstance(found, Change)
+    assert (found.status.home_ctx, found.action) == (GOING, a.DeleteVolume(OWN_REF, b.OP))
 
 
 def test_after_the_commit_a_volume_that_nobody_made_stays() -> None:

@@ -78,7 +78,11 @@ def _of_the_end(workspace: Workspace, seen: Seen, decision: Decision) -> list[st
     if after.phase is Phase.ERROR or workspace.wish.deleted_at is not None or _is_finished(before.operation, after):
         return broken
     if was_kept(workspace, seen):
-        untouched = replace(before.home_ctx, volume=VolumeState.LIVE), before.archive_key, before.op_id
+        untouched = (
+            replace(before.home_ctx, volume=VolumeState.LIVE, removal_asked=False),
+            before.archive_key,
+            before.op_id,
+        )
         if (after.home_ctx, after.archive_key, after.op_id) != untouched:
             broken.append("a volume was taken back as another home than was condemned")
     elif not whole or (after.home_ctx, after.archive_key, after.op_id) != (

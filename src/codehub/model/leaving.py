@@ -63,6 +63,11 @@ def put_off(workspace: Workspace, fault: Fault, now: datetime) -> Status:
     )
 
 
+def is_committed(status: Status) -> bool:
+    """Whether an ARCHIVING is in progress of which only the removal of the volume is left."""
+    return status.operation is Operation.ARCHIVING and status.home_ctx.volume is VolumeState.CONDEMNED
+
+
 def was_kept(workspace: Workspace, seen: Seen) -> bool:
     """Whether the volume that an ARCHIVING condemned is still a whole home, and more than what is in the archive."""
     status, volume = workspace.status, seen.volume
@@ -79,7 +84,7 @@ def taken_back(workspace: Workspace, seen: Seen, now: datetime) -> Status:
 
 
 def _relied_on(status: Status) -> Status:
-    return replace(status, home_ctx=replace(status.home_ctx, volume=VolumeState.LIVE))
+    return replace(status, home_ctx=replace(status.home_ctx, volume=VolumeState.LIVE, removal_asked=False))
 
 
 def pause_after(attempts: int) -> timedelta:

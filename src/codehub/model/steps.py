@@ -239,7 +239,11 @@ def _remove_archived(workspace: Workspace, seen: Seen) -> Step:
     if seen.archive is not ArchiveSeen.VERIFIED:
         return Wait("the archive must be verified before the volume is removed")
     assert status.archive_key is not None
-    return _clear_the_place(status.home_ctx, seen, archived=parse_archive_key(status.archive_key).op_id)
+    step = _clear_the_place(status.home_ctx, seen, archived=parse_archive_key(status.archive_key).op_id)
+    if not isinstance(step, Act) or status.home_ctx.removal_asked:
+        return step
+    asked = replace(status, home_ctx=replace(status.home_ctx, removal_asked=True))
+    return Change(asked, step.why, step.action)  # before the call: from then on nobody takes this volume back
 
 
 def _making_archive(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Step:

@@ -30,6 +30,7 @@ from codehub.model.leaving import (
     abandoned,
     can_be_left,
     is_abandoned,
+    is_committed,
     is_hidden,
     put_off,
     taken_back,
@@ -249,8 +250,10 @@ def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Faul
         return None
     if seen.jobs is None or seen.instance is None or seen.volume is None:
         return None
-    # One archive that cannot be read back, in a store that answers, may be left; it is made anew later.
-    is_silent = bool({seen.archive, seen.op_archive} & _STORE_SILENT) and not can_be_left(looked, seen)
+    # One archive that cannot be read back, in a store that answers: it is made anew later. Or its volume is condemned,
+    # and still whole: whether that one is the home is a person's to decide.
+    has_way_on = can_be_left(looked, seen) or is_committed(status)
+    is_silent = bool({seen.archive, seen.op_archive} & _STORE_SILENT) and not has_way_on
     if status.operation in NEEDS_STORE and (seen.store_out or is_silent):
         return None
     if now <= until:
