@@ -22,7 +22,7 @@ from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work, ttl_candidates
 from codehub.db.statuses import WRITE, StatusChange, given, write_statuses
 from codehub.db.wishes import EXPIRE, FINISH_DELETIONS, RESTART_IDLE_TIMES, TOUCH_ACCESS, expired_json
-from codehub.model.failure import LONGEST_DELAY
+from codehub.model.failure import LONGEST_DELAY, LONGEST_PUT_OFF
 from codehub.model.ttl import next_transition
 from tests.db.conftest import connect_as
 from tests.db.support import OWNER
@@ -97,13 +97,21 @@ ALIKE = {
     "workspaces_pkey": "idx_workspaces_sweep",
 }
 
+PAUSES = {"longest": LONGEST_DELAY, "longest_put_off": LONGEST_PUT_OFF}
 IN_STORE = {"retention": timedelta(days=7), "lost": ["ArchiveNotFound"], "after": START, "limit": 20}
 
 # query, arguments, the indexes it must walk (and no other), the most blocks it may read
 QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "needing_work": (
         NEEDING_WORK,
-        {"now": NOW, "longest": LONGEST_DELAY, "after": START, "limit": 1000, "but": []},
+        {
+            "now": NOW,
+            "longest": LONGEST_DELAY,
+            "longest_put_off": LONGEST_PUT_OFF,
+            "after": START,
+            "limit": 1000,
+            "but": [],
+        },
         {"idx_workspaces_reconcile", "idx_workspaces_deleting", "idx_workspaces_error"},
         2000,
     ),

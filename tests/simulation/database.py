@@ -16,8 +16,9 @@ from codehub.errors import StaleLeader, Unavailable
 from codehub.model import conditions as c
 from codehub.model import ttl
 from codehub.model.conditions import TERMINAL_ARCHIVE_REASONS
-from codehub.model.failure import is_waiting
+from codehub.model.failure import is_put_off, is_waiting
 from codehub.model.gc import KnownWorkspace
+from codehub.model.leaving import WANTED_AGAIN
 from codehub.model.names import archive_key, archive_owner, parse_archive_key
 from codehub.model.suspicion import Place
 from codehub.model.wishes import is_ready_to_delete
@@ -398,7 +399,9 @@ def _is_error_to_answer(row: Workspace) -> bool:
 
 def _pauses(row: Workspace, now: datetime) -> bool:
     status = row.status
-    return status.error_reason is ErrorReason.UNREACHABLE and is_waiting(status, now)
+    kept_out = is_put_off(status) and status.phase is Phase.STANDBY and row.wish.desired_state not in WANTED_AGAIN
+    kept_out = kept_out and row.wish.deleted_at is None
+    return (kept_out or status.error_reason is ErrorReason.UNREACHABLE) and is_waiting(status, now)
 
 
 def _still_applies(row: Workspace, change: StatusChange) -> bool:
