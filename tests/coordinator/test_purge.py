@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -110,6 +111,23 @@ async def test_what_the_database_does_not_remember_is_an_administrators(it: Purg
     future = it.gc.put(identity)
     await it.purger.run_once()
     assert it.stored == [future]
+
+
+async def test_what_stays_is_looked_for_ever_more_rarely(it: Purging) -> None:
+    """Each look costs a listing, and nobody may ever decide."""
+    identity, _ = await it.purged()
+    it.gc.put(identity)
+    listings = it.gc.world.misbehave("archives.found", Misbehaviour.INCOMPLETE, workspace_id=WorkspaceId(uuid4()))
+    listed = []
+    for run in range(20):
+        before = listings.struck
+        await it.purger.run_once()
+        if listings.struck > before:
+            listed.append(run)
+    assert listed == [0, 1, 3, 7, 15]
+    _, key = await it.purged()
+    await it.purger.run_once()
+    assert key not in it.stored, "another one waits for nothing"
 
 
 async def test_nothing_is_deleted_without_certain_leadership(it: Purging) -> None:
