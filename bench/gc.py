@@ -92,6 +92,10 @@ class Leader:
         return True
 
 
+async def nobody_objects() -> str | None:
+    return None
+
+
 async def ours() -> float:
     """The longest that the loop was held up."""
     store = ArchiveStore(Listed())  # type: ignore[arg-type]  # nothing else of it is used
@@ -103,6 +107,7 @@ async def ours() -> float:
         Leader(),
         GcRules(),
         on_change=lambda _: None,
+        refusal=nobody_objects,
     )
     longest, last = 0.0, time.perf_counter()
     run = asyncio.create_task(collector.collect(dry_run=True))

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -85,8 +85,15 @@ class RowByRow:
             written |= await self._records.commit(epoch, [change], [entry] if entry else [])
         return written
 
-    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
-        return await self._records.archived(after, limit)
+    async def in_store_alone(
+        self, retention: timedelta, after: WorkspaceId | None, limit: int
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        return await self._records.in_store_alone(retention, after, limit)
+
+    async def in_store_alone_of(
+        self, retention: timedelta, ids: Collection[WorkspaceId]
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        return await self._records.in_store_alone_of(retention, ids)
 
     async def accepted_losses(self) -> Mapping[Place, Word]:
         return await self._records.accepted_losses()

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import type { HistoryLine, Workspace } from "../src/api/types.ts";
 import { INLINE } from "../src/lib/inline.ts";
 import { localPath } from "../src/lib/localPath.ts";
+import { forcedOf } from "../src/lib/recovering.ts";
 import { rounded } from "../src/lib/rounded.ts";
 import { entryOf } from "../src/lib/runbook.ts";
 import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
@@ -197,4 +198,19 @@ test("a span of time is rounded, not cut off", () => {
   ] as const) {
     assert.deepEqual(rounded(seconds), expected, String(seconds));
   }
+});
+
+test("an administrator may use a home that nothing proves whole, and give up one that is", () => {
+  const inError = (reason: string, from: string[], archived = true) =>
+    ({
+      archived,
+      error: { can_recover_from: from },
+      conditions: { "storage.volume_ready": { status: false, reason, message: "" } },
+    }) as unknown as Workspace;
+  const unproven = inError("VolumeUnproven", ["as_is", "archive"]);
+  assert.deepEqual(forcedOf(unproven, true), ["volume", "blank"]);
+  assert.deepEqual(forcedOf(unproven, false), []);
+  assert.deepEqual(forcedOf(inError("VolumeUnknown", ["as_is", "volume"]), true), ["archive", "blank"]);
+  assert.deepEqual(forcedOf(inError("VolumeUnknown", ["as_is", "volume"], false), true), ["blank"]);
+  assert.deepEqual(forcedOf(inError("VolumeNotFound", ["as_is", "archive", "blank"]), true), []);
 });

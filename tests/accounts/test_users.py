@@ -414,6 +414,42 @@ async def test_an_account_stays_until_what_is_busy_of_it_is_at_rest(
     assert await ask_to_delete(as_root, ada, workspaces="trash") == (204, "")
 
 
+PUT_OFF = {
+    "phase": "STANDBY",
+    "desired_state": "ARCHIVED",
+    "error_reason": "ActionFailed",
+    "conditions": {
+        "storage.volume_ready": {"status": True, "reason": "VolumeProvisioned"},
+        "policy.healthy": {"status": True, "reason": "ArchiveFailed"},
+    },
+}
+UNKNOWN = {
+    "phase": "ERROR",
+    "error_reason": "VolumeUnknown",
+    "conditions": {"storage.volume_ready": {"status": False, "reason": "VolumeUnknown"}},
+}
+
+
+@pytest.mark.parametrize("columns", [PUT_OFF, UNKNOWN], ids=["put off", "in error"])
+async def test_the_trash_loses_no_home_that_cannot_be_archived(
+    as_root: httpx.AsyncClient, pool: Pool, owner: Connection, columns: dict[str, object]
+) -> None:
+    ada = await add_person(pool, "ada")
+    kept = await add_workspace(owner, owner_user_id=ada.id, name="thesis", **columns)
+    other = await add_workspace(owner, owner_user_id=ada.id, phase="STANDBY", desired_state="STANDBY")
+    answer = await as_root.delete(f"/api/v1/users/{ada.id}", params={"workspaces": "trash"})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (409, "workspaces_need_confirmation")
+    assert error["details"]["workspaces"] == [{"id": str(kept), "name": "thesis"}]
+    assert "thesis" in error["message"]
+    was = (await read(owner, kept)).wish
+    assert was.deleted_at is None
+    assert was.desired_state is not Desired.DELETED
+    assert (await read(owner, other)).wish.desired_state is Desired.DELETED, "what can be archived goes"
+    assert (await as_root.delete(f"/api/v1/workspaces/{kept}", params={"confirm": True})).status_code == 202
+    assert await ask_to_delete(as_root, ada, workspaces="trash") == (204, "")
+
+
 async def test_nobody_deletes_themselves_nor_somebody_unknown(as_root: httpx.AsyncClient, root: Person) -> None:
     assert (await ask_to_delete(as_root, root))[0] == 403
     assert (await as_root.delete("/api/v1/users/00000000-0000-0000-0000-000000000001")).status_code == 404

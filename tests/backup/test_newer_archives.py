@@ -46,10 +46,11 @@ async def store(owner: Connection, database: str, redis: Redis) -> AsyncIterator
 async def adopt(store: Store, database: str, moment: datetime) -> tuple[Chosen, list[WorkspaceId]]:
     """As `codehub restore` does it."""
     found = await compared(store, database, moment)
-    chosen = await adopting.choose(found.adoptable, store.world.archives)
     backends = {InstanceBackend.PROCESS: store.world.backend()}
-    away = await adopting.on_no_whole_volume(backends, {one.workspace for one in chosen.adoptions})
-    adopted = await adopting_rows.adopt(database, chosen.adoptions, moment, away, backends)
+    homes = await adopting.look_for_homes(backends, await adopting_rows.homes(database, found.adoptable))
+    wanted = {who: better for who, better in found.adoptable.items() if who not in homes.live}
+    chosen = await adopting.choose(wanted, store.world.archives)
+    adopted = await adopting_rows.adopt(database, chosen.adoptions, moment, homes.absent, backends)
     return chosen, list(adopted)
 
 
@@ -170,14 +171,40 @@ async def test_a_home_whose_removal_has_begun_is_not_taken_for_the_live_one_of_t
 ) -> None:
     """What is removed loses its mark first: half of it may be gone, and all of it is in the newer archive."""
     live = {"volume": "live", "incarnation": "then", "uid": "u"}
-    identity, _ = await store.add(phase="STANDBY", home_ctx=live)
+    identity, old = await store.add(phase="STANDBY", home_ctx=live)
     manifest = (await back_up(path, database, store.world)).manifest
     newest = store.put(identity)
     store.world.stored[newest].modified_at = manifest.moment + timedelta(hours=1)
     store.world.volumes[identity] = Volume(Incarnation("then"), "u", marked=marked)
     await restore(path, database, force=True)
     await adopt(store, database, manifest.moment)
-    assert rows_of(database, "SELECT archive_key, home_ctx ->> 'volume' FROM workspaces") == [(newest, then)]
+    named = old if marked else newest
+    assert rows_of(database, "SELECT archive_key, home_ctx ->> 'volume' FROM workspaces") == [(named, then)]
+
+
+async def test_a_live_home_is_given_no_archive_of_a_lost_future_and_gc_keeps_that_one(
+    store: Store, database: str, path: Path
+) -> None:
+    """Opened from the older archive before anybody noticed that commits were lost; backed up and restored then."""
+    live = {"volume": "live", "incarnation": "since", "uid": "u"}
+    await store.owner.execute("UPDATE leadership SET archives_known_since = now() - interval '1 year'")
+    identity, old = await store.add(phase="RUNNING", desired_state="RUNNING", home_ctx=live)
+    store.world.volumes[identity] = Volume(Incarnation("since"), "u", marked=True)
+    lost = store.put(identity)
+    manifest = (await back_up(path, database, store.world)).manifest
+    store.world.stored[old].modified_at = manifest.moment - timedelta(hours=9)
+    store.world.stored[lost].modified_at = manifest.moment - timedelta(hours=1)
+    await restore(path, database, force=True)
+    assert (await adopt(store, database, manifest.moment))[1] == []
+    assert rows_of(database, "SELECT archive_key, conditions FROM workspaces") == [(old, {})], (
+        "its owner is told nothing"
+    )
+
+    archived = await store.put_remembered(identity)  # by its TTL, from the live home
+    await change(store.owner, identity, phase="ARCHIVED", archive_key=archived, home_ctx={"volume": "none"})
+    await store.waited(*store.world.stored)
+    report = await store.collector.collect()
+    assert (report.unremembered, {lost, archived} <= set(store.world.stored)) == ((lost,), True)
 
 
 async def test_what_was_in_the_trash_at_the_backup_keeps_what_it_made_since(
@@ -402,3 +429,9 @@ async def test_a_home_on_a_backend_that_was_not_looked_at_is_not_taken_for_gone(
     await restore(path, database, force=True)
     assert (await adopt(store, database, manifest.moment))[1] == [identity]
     assert rows_of(database, "SELECT home_ctx ->> 'volume' FROM workspaces") == [("live",)]
+
+    newest = await store.put_remembered(identity)  # of the home that was there all the time
+    adopted = rows_of(database, "SELECT archive_key FROM workspaces")[0][0]
+    await change(store.owner, identity, phase="ARCHIVED", archive_key=newest, home_ctx={"volume": "none"})
+    await store.waited(*store.world.stored)
+    assert (await store.collector.collect()).unremembered == (adopted,), "it may be newer than that home"

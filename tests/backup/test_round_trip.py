@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -139,6 +139,29 @@ async def test_a_restore_settles_lost_commits(empty_database: str, path: Path, s
         noted = commits
 
 
+async def test_a_restore_forgets_no_marker_of_the_archive_store_and_takes_none_over(
+    database: str, second: str, path: Path
+) -> None:
+    first, later = uuid4(), uuid4()
+
+    def mark(url: str, *tokens: UUID) -> None:
+        with psycopg.connect(url) as conn:
+            conn.execute("UPDATE leadership SET store_tokens = %s, store_trouble = 'x'", [list(tokens)])
+
+    def marked(url: str) -> list[tuple[object, ...]]:
+        return rows_of(url, "SELECT store_tokens, store_trouble FROM leadership")
+
+    mark(database, first)
+    await back_up(path, database)
+    mark(database, later, first)
+    await restore(path, database, force=True)
+    ((tokens, trouble),) = marked(database)
+    assert isinstance(tokens, list)
+    assert (set(tokens), trouble) == ({first, later}, None)
+    await restore(path, second, force=False)
+    assert marked(second) == [([first], None)]
+
+
 async def test_what_is_older_than_the_world_is_settled(
     owner: Connection, database: str, second: str, path: Path
 ) -> None:
@@ -168,6 +191,21 @@ async def test_what_is_older_than_the_world_is_settled(
     assert abs(seen - now) < timedelta(minutes=5)
     assert rows_of(second, "SELECT count(*) FROM sessions") == [(0,)]
     assert rows_of(second, "SELECT count(*) FROM accepted_losses") == [(0,)], "said of another world"
+
+
+async def test_a_recovery_that_was_not_carried_out_yet_is_not_carried_out_in_another_world(
+    owner: Connection, database: str, second: str, path: Path
+) -> None:
+    """It may have been since, and a home made after it: a forced one would remove that."""
+    request = {"id": str(uuid4()), "from": "blank", "force": True, "answers": "DataLost"}
+    error = {"phase": "ERROR", "error_reason": "DataLost", "recover_request": request}
+    pending = await add_workspace(owner, **error)
+    another = await add_workspace(owner, **error, recover_handled_id=uuid4())
+    handled = await add_workspace(owner, **error, recover_handled_id=request["id"])
+    await back_up(path, database)
+    await restore(path, second, force=False)
+    left = {row[0]: row[1] for row in rows_of(second, "SELECT id, recover_request FROM workspaces")}
+    assert left == {pending: None, another: None, handled: request}
 
 
 @pytest.mark.parametrize(

@@ -101,9 +101,10 @@ async def test_an_error_is_explained_and_recovered_from(chromium: Browser, site:
             await root.visit("/admin/errors")
             await expect(root.page.get_by_role("link", name="lost and found")).to_be_visible()
             await root.picture("errors")
+        await recovery.get_by_label("After recovery").select_option("RUNNING")
         await recovery.get_by_role("button", name="Go back to the archive").click()
         await ada.button("Yes, do that").click()
-        await ada.sees_state("Stopped")
+        await ada.sees_state("Running")
         await expect(recovery).to_have_count(0)
         await ada.delete("lost and found", purge=True)
 

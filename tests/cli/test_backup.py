@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -77,6 +78,20 @@ def test_a_codehub_that_is_stopped(data: Path, place: Path) -> None:
     assert command(data, "restore", str(file), "--force", "--yes").startswith("Restored: 1 users and 0 workspaces")
     with running(data, place / "out") as codehub:
         assert codehub.is_ready()
+
+
+def test_an_archive_store_that_another_installation_has_marked(data: Path, place: Path) -> None:
+    marker = data / "archives/archives/.codehub-owner"
+    with running(data, place / "out") as codehub:
+        eventually(marker.exists, "the store is marked")
+        assert codehub.is_ready()
+    others = json.loads(marker.read_text()) | {"token": str(uuid4()), "holder": "there:1"}
+    marker.write_text(json.dumps(others))
+    with running(data, place / "again") as codehub:
+        eventually(lambda: "there:1" in codehub.get("/readyz")[1], "it is told", 30)
+        assert json.loads(command(data, "take-over", "--yes", "--json"))["marked_by"] == "there:1"
+        assert json.loads(marker.read_text())["token"] != others["token"]
+        eventually(lambda: "there:1" not in codehub.get("/readyz")[1], "it is this one's", 30)
 
 
 def test_what_cannot_be_backed_up_is_said_in_a_line(place: Path) -> None:

@@ -11,14 +11,17 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 from codehub.cli.checks import machine, standing
+from codehub.db.adoption import AdoptionDue
 from codehub.db.diagnosis import Diagnosis
 from codehub.db.leading import open_seat
 from codehub.embedded.postgres import url_at
+from codehub.model.workspace import WorkspaceId
 from codehub.services.doctor import codes, public, websockets
 from codehub.services.doctor import standing as doctor_standing
 from codehub.services.doctor.finding import Finding, State
@@ -254,6 +257,8 @@ def _looked(**changes: object) -> list[Finding]:
         "unknown": 0,
         "lost_commits": None,
         "lost_commits_at": None,
+        "store_trouble": None,
+        "adoption": None,
         "stuck": 0,
         "oldest": None,
         "errors": 0,
@@ -285,6 +290,16 @@ def test_lost_commits_are_told_with_the_commands_that_settle_them() -> None:
     assert (one.code.id, one.state) == ("CH-DB-4", State.FAILED)
     assert one.detail == "The database lost 7 commits or more; found at 2026-01-02 03:04:05 UTC."
     assert one.advice == "Stop every CodeHub, then: codehub backup FILE && codehub restore FILE --force"
+
+
+def test_a_restore_that_has_not_ended_is_told_with_the_command_that_ends_it() -> None:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for only, whose in ((None, "of workspaces"), (frozenset({WorkspaceId(uuid4())}), "of 1 workspaces")):
+        (one,) = [found for found in _looked(adoption=AdoptionDue(at, only)) if found.code]
+        assert one.code is not None
+        assert (one.code.id, one.state) == ("CH-DB-5", State.FAILED)
+        assert f"restored to 2026-01-02 03:04:05 UTC, and newer archives {whose} are not adopted" in one.detail
+        assert "codehub restore --adopt-newer" in one.advice
 
 
 def test_a_store_that_takes_nothing_is_one_finding_however_many_wait() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -13,6 +14,7 @@ from codehub.drivers.base import Archives
 from codehub.errors import InvalidName, TerminalError
 from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.observation import ArchiveSeen
+from codehub.model.store_owner import StoreClaim, StoreMarker, refusal
 from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
 from tests.contract.stores import HARM, STORES, FolderStore, MemoryStore, S3Store, StoreUnderTest, listed, new_key
 
@@ -39,6 +41,30 @@ async def test_nothing_is_missing(archives: Archives) -> None:
     assert await archives.look(new_key()) is ArchiveSeen.MISSING
     assert await archives.verify(new_key()) is ArchiveSeen.MISSING
     assert await listed(archives) == {}
+
+
+async def test_its_owners_marker_is_kept_and_is_no_archive(store: StoreUnderTest) -> None:
+    assert await store.archives.marker() is None
+    marker = StoreMarker(
+        token=uuid4(), database="1/2", holder="here:1", commits=7, written_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    )
+    for one in (marker, replace(marker, database=None, is_disputed=True)):
+        await store.archives.leave_marker(one)
+        assert await store.archives.marker() == one
+    assert await listed(store.archives) == {}
+    key = new_key()
+    await store.put_archive(key)
+    assert set(await listed(store.archives)) == {key}
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"{", b"x" * 10_000, b'{"token": 3}'])
+async def test_a_marker_that_cannot_be_read_is_somebody_elses(tmp_path: Path, text: bytes) -> None:
+    store = FolderStore(tmp_path / "store")
+    await store.archives.prepare()
+    await store.write(".codehub-owner", text)
+    found = await store.archives.marker()
+    assert found is not None
+    assert refusal(found, StoreClaim((uuid4(),), None)) is not None
 
 
 async def test_a_whole_archive_is_listed_and_verified(store: StoreUnderTest) -> None:

@@ -23,6 +23,11 @@ RULES = GcRules()
 LONG_AGO = datetime.now(UTC) - timedelta(days=30)
 
 
+async def nobody_objects() -> str | None:
+    """The store is this installation's."""
+    return None
+
+
 @dataclass
 class Leader:
     """Implements ports.Leadership; stays sure of itself for so many questions."""
@@ -96,10 +101,22 @@ class Store:
     leader: Leader = field(default_factory=Leader)
     changed: list[WorkspaceId] = field(default_factory=list)
 
+    rules: GcRules = RULES
+    objection: str | None = None
+
+    async def refusal(self) -> str | None:
+        return self.objection
+
     def __post_init__(self) -> None:
         self.timers = RedisTimers(self.redis)
         self.collector = Collector(
-            self.records, self.world.archives, self.timers, self.leader, RULES, on_change=self.changed.extend
+            self.records,
+            self.world.archives,
+            self.timers,
+            self.leader,
+            RULES,
+            on_change=self.changed.extend,
+            refusal=self.refusal,
         )
 
     async def put_remembered(self, identity: WorkspaceId, *, complete: bool = True) -> ArchiveKey:

@@ -15,7 +15,7 @@ from codehub.model.gc import FoundArchive
 from codehub.model.workspace import ArchiveKey, OpId
 from codehub.signals.connect import Redis, open_redis
 from codehub.signals.timers import RedisTimers
-from tests.coordinator.collecting import LONG_AGO, RULES, Store, Watched, owner_of
+from tests.coordinator.collecting import LONG_AGO, RULES, Store, Watched, nobody_objects, owner_of
 from tests.db.support import add_workspace, change
 
 
@@ -67,6 +67,7 @@ async def test_an_archive_made_between_listing_and_reading_is_no_orphan(store: S
         store.leader,
         RULES,
         on_change=store.changed.extend,
+        refusal=nobody_objects,
     )
     assert (await collector.collect()).orphans == 0
     assert await store.timers.all() == {}
@@ -137,7 +138,13 @@ async def test_without_timers_nothing_is_deleted(store: Store) -> None:
     await store.superseded()
     async with open_redis("redis://127.0.0.1:1/0") as nowhere:
         collector = Collector(
-            store.records, store.world.archives, RedisTimers(nowhere), store.leader, RULES, on_change=lambda _: None
+            store.records,
+            store.world.archives,
+            RedisTimers(nowhere),
+            store.leader,
+            RULES,
+            on_change=lambda _: None,
+            refusal=nobody_objects,
         )
         with pytest.raises(Unavailable):
             await collector.collect()
@@ -162,7 +169,14 @@ async def test_rows_whose_archive_the_listing_lacks_are_to_be_looked_at(store: S
 async def test_every_page_of_rows_is_read(store: Store) -> None:
     await store.add_crowd(5)
     collector = Collector(
-        store.records, store.world.archives, store.timers, store.leader, RULES, on_change=store.changed.extend, page=2
+        store.records,
+        store.world.archives,
+        store.timers,
+        store.leader,
+        RULES,
+        on_change=store.changed.extend,
+        refusal=nobody_objects,
+        page=2,
     )
     report = await collector.collect()
     assert (report.known, report.foreign, report.orphans) == (5, (), 0)

@@ -20,7 +20,7 @@ from codehub.model.workspace import OpId, WorkspaceId
 from codehub.services import administering
 from codehub.services.actors import Actor, ActorKind, UserRole
 from codehub.signals.connect import Redis
-from tests.coordinator.collecting import LONG_AGO, Store, Watched
+from tests.coordinator.collecting import LONG_AGO, Store, Watched, nobody_objects
 from tests.db.support import OWNER, change
 
 ADMIN = Actor(user_id=OWNER, username="admin", role=UserRole.ADMIN, kind=ActorKind.USER, credential_id="a test")
@@ -158,7 +158,13 @@ async def test_a_whole_store_is_sorted_beside_the_loop(store: Store) -> None:
     await store.waited(expired)
     rules = Watching()
     collector = Collector(
-        store.records, store.world.archives, store.timers, store.leader, rules, on_change=store.changed.extend
+        store.records,
+        store.world.archives,
+        store.timers,
+        store.leader,
+        rules,
+        on_change=store.changed.extend,
+        refusal=nobody_objects,
     )
     report = await collector.collect(dry_run=True)
     assert len(report.due) == 2

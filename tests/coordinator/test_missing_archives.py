@@ -1,20 +1,32 @@
 """Archives that are missing: one is lost, many are another store, and lost when an administrator says so."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import uuid4
+from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 
 from codehub.cli.checks.archives import look as doctors_look
 from codehub.config import Settings
+from codehub.coordinator.archive_losses import ArchiveLosses
 from codehub.coordinator.controller import Controller
 from codehub.drivers.archives import ArchiveStore
 from codehub.drivers.memory import Misbehaviour
 from codehub.drivers.memory.things import Stored
+from codehub.model.names import archive_key
 from codehub.model.suspicion import ARCHIVES, is_another_store
-from codehub.model.workspace import ArchiveKey, Desired, ErrorReason, InstanceBackend, Operation, Phase, WorkspaceId
+from codehub.model.workspace import (
+    ArchiveKey,
+    Desired,
+    ErrorReason,
+    InstanceBackend,
+    Operation,
+    OpId,
+    Phase,
+    WorkspaceId,
+)
 from codehub.services.doctor import codes
 from codehub.services.doctor.finding import State
 from tests.coordinator.installation import Installation, is_at, running, ticks
@@ -118,6 +130,79 @@ async def test_a_workspace_in_the_trash_keeps_its_archive_in_such_a_store(site: 
         controller.suspect_archives([deleted])
         await ticks(controller, 10)
         assert (await site.row(deleted)).status.phase is Phase.DELETING
+
+
+async def in_trash(site: Installation, *, days: float = 0.0, **columns: object) -> WorkspaceId:
+    """Deleted so long ago; all of it is in the store."""
+    it = WorkspaceId(uuid4())
+    gone = {"infra.container_ready": "ContainerNotFound", "storage.volume_ready": "VolumeNotFound"}
+    return await site.add(
+        id=it,
+        phase="DELETING",
+        desired_state="DELETED",
+        deleted_at=datetime.now(UTC) - timedelta(days=days),
+        archive_key=archive_key(it, OpId(uuid4())),
+        conditions={name: {"status": False, "reason": reason} for name, reason in gone.items()},
+        **columns,
+    )
+
+
+@pytest.mark.parametrize(("trashed", "archived_too"), [(1, 0), (3, 0), (1, 1), (6, 1)])
+async def test_no_trash_is_gone_for_good_because_of_a_wrong_bucket(
+    trashed: int, archived_too: int, site: Installation
+) -> None:
+    """Nothing in that store shows that it is the right one."""
+    async with site.controller() as controller:
+        await archived(site, controller, archived_too)
+    emptied(site)
+    them = [await in_trash(site) for _ in range(trashed)]
+    async with site.controller() as controller:
+        controller.suspect_archives(them)
+        await ticks(controller, 10)
+        assert await phases(site, them) == {Phase.DELETING}
+        assert (trashed + archived_too > 1) is bool(controller.outages)
+
+
+async def test_one_of_the_trash_is_gone_when_its_archive_is(site: Installation) -> None:
+    """Others are there."""
+    async with site.controller() as controller:
+        await archived(site, controller, 1)
+        it = await in_trash(site)
+        controller.suspect_archives([it])
+        await site.ticked_until(controller, it, is_at(Phase.DELETED))
+
+
+@pytest.mark.parametrize("columns", [{"days": 8.0}, {"purged_at": datetime.now(UTC)}], ids=["expired", "purged"])
+async def test_the_trash_that_nobody_needs_any_more_waits_for_nothing(
+    columns: dict[str, Any], site: Installation
+) -> None:
+    """GC or a purge took its archive: under this leader, or under the one before."""
+    them = [await in_trash(site, **columns) for _ in range(2)]
+    async with site.controller() as controller:
+        for it in them:
+            await site.ticked_until(controller, it, is_at(Phase.DELETED))
+        assert not controller.outages
+
+
+async def test_an_outage_of_archives_ends_when_those_that_were_missing_are_back(site: Installation) -> None:
+    """Not when others are there: of 40, eight among the first 20 are missing."""
+    one = Stored({}, datetime.now(UTC))
+    keys = []
+    for number in range(40):
+        it = WorkspaceId(UUID(int=number + 1))
+        keys.append(archive_key(it, OpId(it)))
+        await site.add(id=it, phase="ARCHIVED", desired_state="ARCHIVED", archive_key=keys[-1])
+    site.world.stored.update({key: replace(one) for key in keys[8:]})
+    losses = ArchiveLosses(site.world.archives, site.records, timedelta(days=7))
+    for _ in range(4):
+        await losses.check()
+        assert losses.is_mass
+    site.world.stored.update({key: replace(one) for key in keys[1:8]})
+    await losses.check()
+    assert losses.is_mass, "one is still missing"
+    site.world.stored[keys[0]] = replace(one)
+    await losses.check()
+    assert not losses.is_mass
 
 
 async def test_missing_archives_are_lost_when_an_administrator_says_so(site: Installation) -> None:

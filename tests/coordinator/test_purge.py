@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,7 +15,7 @@ from codehub.drivers.memory import Misbehaviour
 from codehub.errors import Unreachable
 from codehub.model.workspace import ArchiveKey, Desired, Phase, WorkspaceId
 from codehub.signals.connect import Redis
-from tests.coordinator.collecting import RULES, Store, Watched
+from tests.coordinator.collecting import RULES, Store, Watched, nobody_objects
 from tests.coordinator.installation import Installation, is_at, running
 from tests.db.support import change
 
@@ -34,7 +35,13 @@ class Purging:
 
     def __post_init__(self) -> None:
         self.purger = Purger(
-            self.records, self.gc.world.archives, self.gc.leader, RULES, on_change=self.gc.changed.extend, page=2
+            self.records,
+            self.gc.world.archives,
+            self.gc.leader,
+            RULES,
+            on_change=self.gc.changed.extend,
+            refusal=self.gc.refusal,
+            page=2,
         )
 
     async def purged(self, **columns: Any) -> tuple[WorkspaceId, ArchiveKey]:
@@ -61,6 +68,16 @@ async def test_every_archive_of_what_was_purged_is_removed_at_once(it: Purging) 
     assert it.stored == [kept]
     assert {older, half}.isdisjoint(it.stored)
     assert sorted(it.gc.changed) == sorted(identity for identity, _ in found)
+
+
+async def test_nothing_is_removed_from_a_store_that_is_another_installations(it: Purging) -> None:
+    _, key = await it.purged()
+    it.gc.objection = "it is another's"
+    await it.purger.run_once()
+    assert it.stored == [key]
+    it.gc.objection = None
+    await it.purger.run_once()
+    assert it.stored == []
 
 
 @pytest.mark.parametrize(
@@ -94,6 +111,23 @@ async def test_what_the_database_does_not_remember_is_an_administrators(it: Purg
     future = it.gc.put(identity)
     await it.purger.run_once()
     assert it.stored == [future]
+
+
+async def test_what_stays_is_looked_for_ever_more_rarely(it: Purging) -> None:
+    """Each look costs a listing, and nobody may ever decide."""
+    identity, _ = await it.purged()
+    it.gc.put(identity)
+    listings = it.gc.world.misbehave("archives.found", Misbehaviour.INCOMPLETE, workspace_id=WorkspaceId(uuid4()))
+    listed = []
+    for run in range(20):
+        before = listings.struck
+        await it.purger.run_once()
+        if listings.struck > before:
+            listed.append(run)
+    assert listed == [0, 1, 3, 7, 15]
+    _, key = await it.purged()
+    await it.purger.run_once()
+    assert key not in it.stored, "another one waits for nothing"
 
 
 async def test_nothing_is_deleted_without_certain_leadership(it: Purging) -> None:
@@ -133,7 +167,14 @@ async def test_the_row_is_gone_with_the_archive(site: Installation, it: Purging)
             [identity],
         )
         await site.ticked_until(controller, identity, lambda row: row.status.phase is Phase.DELETING)
-        purger = Purger(site.records, site.world.archives, leadership, RULES, on_change=controller.suspect_archives)
+        purger = Purger(
+            site.records,
+            site.world.archives,
+            leadership,
+            RULES,
+            on_change=controller.suspect_archives,
+            refusal=nobody_objects,
+        )
         await purger.run_once()
         assert site.world.stored == {}
         await site.ticked_until(controller, identity, is_at(Phase.DELETED))

@@ -12,7 +12,8 @@ import pytest
 from psycopg.sql import SQL, Composable
 from psycopg.types.json import Jsonb
 
-from codehub.db.archives import KNOWN, KNOWN_OF, PURGED
+from codehub.db.archives import IN_STORE_ALONE, IN_STORE_ALONE_OF, KNOWN, KNOWN_OF, PURGED
+from codehub.db.burying import BURIABLE
 from codehub.db.census import COUNT
 from codehub.db.limits import COUNT_ALL, COUNT_RUNNING, COUNT_RUNNING_OF
 from codehub.db.listing import REMAINING_OF, Filter, Place, page_query
@@ -21,7 +22,7 @@ from codehub.db.pool import Connection, Role
 from codehub.db.reads import BY_IDS, NEEDING_WORK, SWEEP, TTL_CANDIDATES, needing_work, ttl_candidates
 from codehub.db.statuses import WRITE, StatusChange, given, write_statuses
 from codehub.db.wishes import EXPIRE, FINISH_DELETIONS, RESTART_IDLE_TIMES, TOUCH_ACCESS, expired_json
-from codehub.model.failure import LONGEST_DELAY
+from codehub.model.failure import LONGEST_DELAY, LONGEST_PUT_OFF
 from codehub.model.ttl import next_transition
 from tests.db.conftest import connect_as
 from tests.db.support import OWNER
@@ -36,7 +37,7 @@ INSERT INTO users (id, username) SELECT gen_random_uuid(), 'user ' || n FROM gen
 INSERT INTO users (id, username) VALUES ('00000000-0000-0000-0000-000000000001', 'ada');
 INSERT INTO workspaces (id, owner_user_id, instance_backend, storage_backend, home_store_key, name, image_ref,
     standby_ttl_seconds, archive_ttl_seconds, phase, desired_state, operation, deleted_at, conditions, phase_changed_at,
-    created_at)
+    archive_key, created_at)
 SELECT id, owners[1 + n % 1001], 'process', 'directory', 'ws-' || id || '-home', 'w', 'ide', 600, 1800,
     phase::workspace_state, desired::workspace_state, operation::workspace_operation,
     CASE WHEN desired = 'DELETED' THEN now() END,
@@ -44,6 +45,7 @@ SELECT id, owners[1 + n % 1001], 'process', 'directory', 'ws-' || id || '-home',
       "storage.volume_ready": {"status": false, "reason": "VolumeNotFound", "message": "There is no volume."}}',
     -- Some of each were stopped long ago, so that a TTL has something to find.
     now() - CASE WHEN n % 50 = 0 THEN interval '1 day' ELSE interval '1 second' * (n % 600) END,
+    CASE WHEN phase IN ('ARCHIVED', 'DELETING') THEN id || '/' || id || '/home.tar.zst' END,
     now() - interval '1 day' - interval '1 minute' * n
 FROM (SELECT n, gen_random_uuid() AS id, n % 1000 AS kind FROM generate_series(1, 100000) AS n) AS numbered
 CROSS JOIN (SELECT array_agg(id) AS owners FROM users) AS everybody
@@ -54,6 +56,8 @@ CROSS JOIN LATERAL (SELECT * FROM (VALUES
     (995, 995, 'PENDING', 'RUNNING', 'NONE'), (996, 997, 'ERROR', 'RUNNING', 'NONE'),
     (998, 998, 'DELETING', 'DELETED', 'NONE'), (999, 999, 'DELETING', 'DELETED', 'DELETING')
 ) AS share (lowest, highest, phase, desired, operation) WHERE kind BETWEEN lowest AND highest) AS state;
+INSERT INTO archive_operations (workspace_id, op_id) SELECT id, gen_random_uuid() FROM workspaces
+WHERE phase = 'ARCHIVED';
 """
 
 
@@ -93,11 +97,21 @@ ALIKE = {
     "workspaces_pkey": "idx_workspaces_sweep",
 }
 
+PAUSES = {"longest": LONGEST_DELAY, "longest_put_off": LONGEST_PUT_OFF}
+IN_STORE = {"retention": timedelta(days=7), "lost": ["ArchiveNotFound"], "after": START, "limit": 20}
+
 # query, arguments, the indexes it must walk (and no other), the most blocks it may read
 QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "needing_work": (
         NEEDING_WORK,
-        {"now": NOW, "longest": LONGEST_DELAY, "after": START, "limit": 1000, "but": []},
+        {
+            "now": NOW,
+            "longest": LONGEST_DELAY,
+            "longest_put_off": LONGEST_PUT_OFF,
+            "after": START,
+            "limit": 1000,
+            "but": [],
+        },
         {"idx_workspaces_reconcile", "idx_workspaces_deleting", "idx_workspaces_error"},
         2000,
     ),
@@ -106,7 +120,10 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "count_running_of": (COUNT_RUNNING_OF, [[OWNER]], COUNTING, 2000),
     "known": (KNOWN, [START, 500], {"workspaces_pkey"}, 1000),
     "known_of": (KNOWN_OF, {"ids": [START], "keys": ["k"]}, {"workspaces_pkey", "idx_workspaces_source"}, 20),
+    "in store alone": (IN_STORE_ALONE, IN_STORE, {"idx_workspaces_archived", "idx_workspaces_deleting"}, 300),
+    "in store alone, of": (IN_STORE_ALONE_OF, {**IN_STORE, "ids": [START]}, {"idx_workspaces_sweep"}, 10),
     "purged": (PURGED, [START, 100], {"idx_workspaces_purged"}, 20),
+    "buriable": (BURIABLE, [datetime.now(UTC), 500], {"idx_workspaces_gone", "archive_operations_pkey"}, 12_000),
     "sweep": (SWEEP, [START, 500], {"idx_workspaces_sweep"}, 1000),
     "by_ids": (BY_IDS, [[START]], {"workspaces_pkey"}, 10),
     "operations": (OPERATIONS, [], {"idx_workspaces_operation"}, 300),
@@ -123,6 +140,8 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
 }
 
 
+NOTHING_FOUND = ("by_ids", "known_of", "purged", "in store alone, of")  # by these arguments
+
 # SPEC section 3, in the words that PostgreSQL uses for it.
 _HERE = "(deleted_at IS NULL) AND"
 PREDICATES = {
@@ -134,7 +153,8 @@ PREDICATES = {
     "idx_workspaces_running": f"{_HERE} (phase = RUNNING)",
     "idx_workspaces_error": f"{_HERE} (phase = ERROR)",
     "idx_workspaces_archived": f"{_HERE} (phase = ARCHIVED)",
-    # Beyond the specification: without what is gone.
+    # Beyond the specification: what is gone, and all the rest without it.
+    "idx_workspaces_gone": "phase = DELETED",
     "idx_workspaces_sweep": "phase <> DELETED",
     "idx_workspaces_purged": "(purged_at IS NOT NULL) AND (phase <> DELETED)",
     "idx_workspaces_owner_here": "deleted_at IS NULL",
@@ -227,7 +247,7 @@ async def test_the_query_reads_little(conn: Connection, name: str) -> None:
     query, arguments, _, most_blocks = QUERIES[name]
     plan = await _explain(conn, "ANALYZE, BUFFERS", query, arguments)
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] <= most_blocks
-    assert plan["Actual Rows"] > 0 or name in ("by_ids", "known_of", "purged")
+    assert plan["Actual Rows"] > 0 or name in NOTHING_FOUND
 
 
 async def test_bulk_writes_look_each_row_up_once(conn: Connection) -> None:

@@ -45,6 +45,14 @@ ARCHIVING_PAUSES = {
     "retry_at": SOON,
 }
 
+PUT_OFF = {
+    "phase": "STANDBY",
+    "desired_state": "ARCHIVED",
+    "error_reason": "ActionFailed",
+    "error_count": 9,
+    "conditions": {c.HEALTHY: {"status": True, "reason": c.ARCHIVE_FAILED}},
+}
+
 NEEDS_WORK: dict[str, tuple[dict[str, Any], bool]] = {
     "new": ({}, True),
     "converged": ({"phase": "RUNNING"}, False),
@@ -69,6 +77,14 @@ NEEDS_WORK: dict[str, tuple[dict[str, Any], bool]] = {
     ),
     "is archived once the outage is over": ({**ARCHIVING_PAUSES, "desired_state": "ARCHIVED"}, False),
     "is not to be archived any more, whatever is out": ({**ARCHIVING_PAUSES, "desired_state": "RUNNING"}, True),
+    "could not be archived, and waits": ({**PUT_OFF, "retry_at": NOW + timedelta(hours=5)}, False),
+    "could not be archived before its deletion, and waits": (
+        {**PUT_OFF, "retry_at": SOON, "desired_state": "DELETED"},
+        False,
+    ),
+    "could not be archived, and is tried again": ({**PUT_OFF, "retry_at": EARLIER}, True),
+    "could not be archived, before the clock jumped back": ({**PUT_OFF, "retry_at": NOW + timedelta(hours=7)}, True),
+    "could not be archived, and is wanted again": ({**PUT_OFF, "retry_at": SOON, "desired_state": "RUNNING"}, True),
     "error": ({"phase": "ERROR", "error_reason": "Timeout"}, False),
     "error with a recovery": (
         {"phase": "ERROR", "error_reason": "Timeout", "recover_request": {"id": str(REQUEST)}},

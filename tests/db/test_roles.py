@@ -53,6 +53,7 @@ TABLES = {
     "samples": {Role.API: "S", Role.CONTROLLER: "SID", Role.PROXY: ""},
     "accepted_losses": {Role.API: "S", Role.CONTROLLER: "S", Role.PROXY: ""},
     "archive_operations": {Role.API: "S", Role.CONTROLLER: "SD", Role.PROXY: ""},
+    "deleted_workspaces": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "limits": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "schema_floor": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},
     "alembic_version": {Role.API: "S", Role.CONTROLLER: "", Role.PROXY: ""},

@@ -11,6 +11,7 @@ import pytest
 
 from codehub.db import leadership, reads, wishes
 from codehub.db.pool import Connection, Role
+from codehub.db.rows import home_context_of
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history, record_history, write_statuses
 from codehub.errors import StaleLeader
 from codehub.model.conditions import Condition, Conditions
@@ -57,6 +58,7 @@ FULL = Status(
         restore_marker=ArchiveKey("m"),
         retired=(Incarnation(""), Incarnation("b")),
         instance_op=OpId(UUID(int=9)),
+        removal_asked=True,
         blank=True,
     ),
     endpoint="10.0.0.1:8080",
@@ -83,6 +85,12 @@ async def test_a_whole_status_survives_the_round_trip(owner: Connection, control
         was = await read(owner, was.id)
         assert (await write_statuses(controller, 0, [StatusChange(was, status)])).ids == {was.id}
         assert (await read(owner, was.id)).status == status
+
+
+def test_an_older_version_may_have_asked_for_the_removal_of_what_it_condemned() -> None:
+    for volume in VolumeState:
+        stored = {"volume": volume.value, "incarnation": "i"}
+        assert home_context_of(stored).removal_asked is (volume is VolumeState.CONDEMNED)
 
 
 def test_the_full_status_leaves_no_field_out() -> None:

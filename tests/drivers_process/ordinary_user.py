@@ -16,7 +16,7 @@ from codehub.drivers.base import InstanceSpec
 from codehub.drivers.ide import AllowList
 from codehub.drivers.process import Options, ProcessDriver
 from codehub.errors import DriverError
-from codehub.model.observation import JobState
+from codehub.model.observation import JobSeen, JobState
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, WorkspaceId
 
 
@@ -45,30 +45,45 @@ class Player:
         await self.driver.instances.remove(id_)
 
     async def archive(self, id_: WorkspaceId) -> str:
-        op_id = OpId(uuid4())
-        await self.driver.jobs.archive(id_, op_id, (await self.driver.volumes.look(id_)).ref)
-        return await self._ended(id_, op_id)
+        return await self.finish(id_, await self.begin_archive(id_, str(uuid4())))
+
+    async def begin_archive(self, id_: WorkspaceId, op_id: str) -> str:
+        """Archived, and the job is still to be removed."""
+        await self.driver.jobs.archive(id_, OpId(UUID(op_id)), (await self.driver.volumes.look(id_)).ref)
+        await self._ended(id_)
+        return op_id
+
+    async def in_use(self, id_: WorkspaceId) -> str:
+        return (await self._ended(id_)).in_use
+
+    async def finish(self, id_: WorkspaceId, op_id: str) -> str:
+        await self.driver.jobs.remove(id_, OpId(UUID(op_id)))
+        return f"{id_}/{op_id}/home.tar.zst"
+
+    async def kept(self, id_: WorkspaceId) -> str:
+        return (await self.driver.volumes.look(id_)).kept
 
     async def restore(self, id_: WorkspaceId, key: str) -> str:
         await self.driver.volumes.create(id_, Incarnation(str(uuid4())))
         op_id = OpId(uuid4())
         volume = (await self.driver.volumes.look(id_)).ref
         await self.driver.jobs.restore(id_, op_id, ArchiveKey(key), volume)
-        return await self._ended(id_, op_id)
+        await self._ended(id_)
+        return await self.finish(id_, str(op_id))
 
-    async def delete(self, id_: WorkspaceId) -> None:
-        await self.driver.volumes.delete(id_, (await self.driver.volumes.look(id_)).ref)
+    async def delete(self, id_: WorkspaceId, archived: str | None = None) -> None:
+        by = None if archived is None else OpId(UUID(archived))
+        await self.driver.volumes.delete(id_, (await self.driver.volumes.look(id_)).ref, archived=by)
 
-    async def _ended(self, id_: WorkspaceId, op_id: OpId) -> str:
+    async def _ended(self, id_: WorkspaceId) -> JobSeen:
         async with asyncio.timeout(60):
             while True:
                 (job,) = (await self.driver.jobs.observe())[id_]
                 if job.state is not JobState.RUNNING:
                     break
                 await asyncio.sleep(0.02)
-        await self.driver.jobs.remove(id_, op_id)
         assert job.state is JobState.SUCCEEDED, job.message
-        return f"{id_}/{op_id}/home.tar.zst"
+        return job
 
 
 async def play(player: Player, answers: TextIO) -> None:

@@ -178,15 +178,14 @@ def test_a_program_that_kills_its_own_group_does_not_set_them_free(ordinary: Ord
 
 
 def test_what_hides_after_its_supervisor_was_killed_keeps_the_home(ordinary: Ordinary) -> None:
-    """Archived, not deleted, and said; and deleted once it has ended."""
+    """Neither archived nor deleted, and said; deleted once it has ended."""
     ordinary.start("without its environment")
     os.kill(ordinary.main(), signal.SIGKILL)
     ordinary.do("remove")
     (daemon,) = (pid for pid in ordinary.daemons() if _leads_a_session(pid))  # what it has just forked is named like it
-    ordinary.do("archive")
-    said = ordinary.ask("delete")
-    assert said["error"] == "Unreachable"
-    assert f"sh ({daemon})" in said["message"]
+    for verb, error in (("archive", "ActionFailed"), ("delete", "Unreachable")):
+        said = ordinary.ask(verb)
+        assert (said["error"], f"sh ({daemon})" in said["message"]) == (error, True)
     assert ordinary.home.exists()
     os.kill(daemon, signal.SIGKILL)
     eventually(lambda: not ordinary.daemons(), "it has ended")
@@ -222,16 +221,81 @@ def test_a_person_in_a_home_is_named_and_not_killed(ordinary: Ordinary, holds: s
     else:
         pid = ordinary.person("tail", "-f", str(home / "made/lines"))
         eventually(lambda: _has_open(pid, home), "it has the file open")
-    ordinary.do("archive")
-    said = ordinary.ask("delete")
-    assert said["error"] == "Unreachable"
-    assert f"({pid})" in said["message"]
+    for verb, error in (("archive", "ActionFailed"), ("delete", "Unreachable")):
+        said = ordinary.ask(verb)
+        assert (said["error"], f"({pid})" in said["message"]) == (error, True)
     assert ordinary.people[-1].poll() is None
     assert home.exists()
     ordinary.people[-1].kill()
     ordinary.people[-1].wait()
     ordinary.do("delete")
     assert not home.exists()
+
+
+def test_whoever_opens_a_home_once_it_is_archived_is_named_before_it_is_committed(ordinary: Ordinary) -> None:
+    ordinary.do("start")
+    ordinary.do("remove")
+    op_id = ordinary.do("begin_archive", str(uuid4()))
+    assert ordinary.do("in_use") == ""
+    pid = ordinary.person("sleep", "600", cwd=ordinary.home)
+    assert f"sleep ({pid})" in ordinary.do("in_use")
+    ordinary.do("finish", op_id)
+
+
+def test_a_home_that_somebody_opened_after_the_commit_is_kept_untouched_until_it_is_archived_again(
+    ordinary: Ordinary,
+) -> None:
+    ordinary.do("start")
+    ordinary.do("remove")
+    home, op_id = ordinary.home, str(uuid4())
+    ordinary.do("finish", ordinary.do("begin_archive", op_id))
+    pid = ordinary.person("sleep", "600", cwd=home)
+    said = ordinary.ask("delete", op_id)
+    assert (said["error"], f"({pid})" in said["message"]) == ("Refused", True)
+    assert f"sleep ({pid})" in ordinary.do("kept")
+    assert home.exists()
+    ordinary.people[-1].kill()
+    ordinary.people[-1].wait()
+    again = str(uuid4())
+    ordinary.do("finish", ordinary.do("begin_archive", again))
+    assert ordinary.do("kept") == ""
+    ordinary.do("delete", again)
+    assert not home.exists()
+    assert not [path for path in home.parent.parent.iterdir() if path.name.startswith(home.parent.name)]
+
+
+@pytest.mark.parametrize("change", ["new", "grown", "put back", "removed"])
+def test_a_home_that_changed_after_it_was_archived_is_kept(ordinary: Ordinary, change: str) -> None:
+    """Whoever wrote has gone again; nothing but the home itself tells."""
+    ordinary.do("start")
+    ordinary.do("remove")
+    home = ordinary.home
+    _as_user(ordinary, f"mkdir {home}/deep && echo a > {home}/deep/file && touch -d '2020-01-01' {home}/deep/file")
+    op_id = str(uuid4())
+    ordinary.do("finish", ordinary.do("begin_archive", op_id))
+    command = {
+        "new": f"touch -d '2020-01-01' {home}/deep/other",
+        "grown": f"echo b >> {home}/deep/file",
+        "put back": f"echo b >> {home}/deep/file; touch -d '2020-01-01' {home}/deep/file",
+        "removed": f"rm {home}/deep/file",
+    }[change]
+    _as_user(ordinary, command)
+    assert ordinary.ask("delete", op_id)["error"] == "Refused"
+    assert ordinary.do("kept") == "Something in it changed after it was archived."
+    assert (home / "deep").exists()
+    ordinary.do("delete")  # as a deletion that was asked for
+    assert not home.exists()
+
+
+def test_a_job_that_runs_again_counts_from_the_first_of_its_operation(ordinary: Ordinary) -> None:
+    """It finds the archive complete, and reads nothing."""
+    ordinary.do("start")
+    ordinary.do("remove")
+    op_id = str(uuid4())
+    ordinary.do("finish", ordinary.do("begin_archive", op_id))
+    _as_user(ordinary, f"echo b > {ordinary.home}/file")
+    ordinary.do("finish", ordinary.do("begin_archive", op_id))
+    assert ordinary.ask("delete", op_id)["error"] == "Refused"
 
 
 # -- as root, and in a sandbox ---------------------------------------------------------------------------------------
@@ -289,6 +353,11 @@ async def test_a_person_whose_home_it_was_before_we_were_root_is_not_ended(bare_
 
 
 # -- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _as_user(ordinary: Ordinary, command: str) -> None:
+    become = ordinary.become[: ordinary.become.index("env")]
+    subprocess.run([*become, "sh", "-c", command], check=True)
 
 
 def _sleeping(user: int) -> "subprocess.Popen[bytes]":

@@ -14,10 +14,21 @@ from codehub.model.observation import ArchiveSeen, JobState, VolumeSeen
 from codehub.model.tick import Decision
 from codehub.model.visiting import Step, step_of
 from codehub.model.wishes import NEEDS_CONFIRMATION, Refusal, delete, request_state, undelete
-from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, VolumeState, Wish
+from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, RecoverFrom, VolumeState, Wish
 from tests.model import builders as b
 from tests.model.ticking import RULES, A, E, Op, P, during, job, tick
-from tests.model.traces import assert_at, assert_nothing_was_lost, go, home, settled, until, until_about_to, until_at
+from tests.model.traces import (
+    assert_at,
+    assert_nothing_was_lost,
+    go,
+    home,
+    settled,
+    time_passes,
+    until,
+    until_about_to,
+    until_at,
+    until_error,
+)
 from tests.model.world import RETENTION, World
 
 WANTED_AGAIN = [Desired.RUNNING, Desired.STANDBY]
@@ -59,6 +70,67 @@ def test_an_archive_that_alone_cannot_be_read_back_is_put_off_in_time(silent: Ar
     left = tick(row, replace(seen, jobs=()), late).status
     assert (left.phase, left.operation, left.home_ctx.volume) == (P.STANDBY, Op.NONE, VolumeState.LIVE)
     assert is_put_off(left)
+
+
+def condemned() -> World:
+    """Its archive was committed; then a new leader, and of all archives this one cannot be read."""
+    world = settled(Desired.STANDBY)
+    world.ask(Desired.ARCHIVED)
+    until(world, lambda: world.row.status.home_ctx.volume is VolumeState.CONDEMNED)
+    assert world.row.status.archive_key is not None
+    world.silent.add(world.row.status.archive_key)
+    world.deadline_from = world.now
+    return world
+
+
+def test_a_condemned_home_whose_archive_alone_cannot_be_read_is_not_stuck() -> None:
+    world = condemned()
+    time_passes(world)
+    until_error(world, ErrorReason.TIMEOUT)
+    assert isinstance(delete(world.row, world.now), Refusal), "its home is there, and nothing else can be read"
+    world.ask_recover(RecoverFrom.VOLUME)
+    go(world, Desired.RUNNING)
+    assert world.volume is not None
+    assert world.volume.content == world.newest
+    world.write()
+    world.silent.clear()
+    go(world, Desired.ARCHIVED)
+    go(world, Desired.RUNNING)
+    assert_nothing_was_lost(world)
+
+
+def test_it_waits_for_a_store_that_is_out_and_for_an_archive_that_is_back() -> None:
+    world = condemned()
+    world.out.add("store")
+    time_passes(world)
+    world.tick()
+    assert world.row.status.operation is Op.ARCHIVING
+    world.out.clear()
+    world.silent.clear()
+    time_passes(world)  # an outage's pause
+    world.deadline_from = world.now
+    until_at(world, P.ARCHIVED)
+    assert world.volume is None
+
+
+def test_a_volume_whose_removal_was_asked_for_is_not_taken_back() -> None:
+    """The call may land at any time, as one of a leader that hung."""
+    world = settled(Desired.STANDBY)
+    world.ask(Desired.ARCHIVED)
+    until_about_to(world, a.DeleteVolume)
+    world.tick("action hangs")
+    assert world.row.status.archive_key is not None
+    assert world.row.status.home_ctx.removal_asked
+    world.silent.add(world.row.status.archive_key)
+    time_passes(world)
+    until_error(world, ErrorReason.TIMEOUT)
+    world.ask_recover(RecoverFrom.VOLUME)
+    assert world.row.status.phase is P.ERROR
+    world.silent.clear()
+    world.ask_recover(RecoverFrom.AS_IS)
+    until_at(world, P.ARCHIVED)
+    go(world, Desired.RUNNING)
+    assert_nothing_was_lost(world)
 
 
 # -- somebody wants it again ----------------------------------------------------------------------------------------
@@ -110,6 +182,41 @@ def test_what_is_committed_is_finished_and_then_restored() -> None:
     world.settle()
     assert_at(world, Phase.RUNNING)
     assert_nothing_was_lost(world)
+
+
+@pytest.mark.parametrize("desired", [Desired.RUNNING, Desired.ARCHIVED, Desired.DELETED])
+def test_a_volume_that_its_driver_kept_is_the_home_again(desired: Desired) -> None:
+    """After the commit: somebody else has it open, or it changed since it was archived."""
+    row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
+    committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
+    row = replace(row, status=committed, wish=replace(row.wish, desired_state=desired))
+    assert seen.volume is not None
+    kept = replace(seen, archive=A.VERIFIED, volume=replace(seen.volume, kept="sh (1) has it open."))
+    held = tick(row, replace(kept, jobs=job(JobState.SUCCEEDED)))
+    assert held.action == a.RemoveJob(b.OP)
+    back = tick(row, kept)
+    assert (back.status.phase, back.status.operation, back.action) == (P.STANDBY, Op.NONE, None)
+    assert back.status.home_ctx.volume is VolumeState.LIVE
+    assert (back.status.archive_key, back.status.op_id) == (committed.archive_key, b.OP)
+    assert "Sh (1) has it open." in back.status.conditions.healthy.message
+    assert is_put_off(back.status) == (desired is not Desired.RUNNING) or back.status.retry_at is not None
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        VolumeSeen(True, b.MADE, kept="sh (1) has it open."),
+        VolumeSeen(True, b.MADE, uid="another", whole=True, kept="sh (1) has it open."),
+        b.LIVE_VOLUME,
+    ],
+    ids=["its removal has begun", "another", "not kept"],
+)
+def test_but_no_other_is(volume: VolumeSeen) -> None:
+    row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
+    committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
+    committed = replace(committed, home_ctx=replace(committed.home_ctx, uid=""))
+    found = tick(replace(row, status=committed), replace(seen, archive=A.VERIFIED, volume=volume))
+    assert (found.status.operation, found.status.home_ctx.volume) == (Op.ARCHIVING, VolumeState.CONDEMNED)
 
 
 def test_a_home_that_vanished_under_its_complete_archive_is_committed_and_not_abandoned() -> None:

@@ -67,6 +67,9 @@ def home(volume: VolumeState, *retired: Incarnation) -> HomeContext:
     return HomeContext(volume=volume, incarnation=b.MADE, retired=retired)
 
 
+GOING = replace(home(V.CONDEMNED), removal_asked=True)
+
+
 def test_a_plain_recovery_clears_the_error_and_nothing_else() -> None:
     row = in_error()
     found = honour(row, b.NOTHING)
@@ -123,10 +126,12 @@ def test_an_answer_to_what_is_no_longer_the_matter_is_only_noted(row: Workspace)
         (home(V.LIVE), UNPROVEN, "ArchiveNotFound", False),
         (home(V.NONE), BY_HAND, "ArchiveUploaded", True),  # whoever made it knows what is in it
         (home(V.RESTORING), STRANGER, "ArchiveUploaded", True),
-        (home(V.CONDEMNED), OWN, "ArchiveUploaded", False),  # may be half deleted, and the archive is intact
-        (home(V.CONDEMNED), OWN, "ArchiveUnreachable", False),
-        (home(V.CONDEMNED), OWN, "ArchiveCorrupted", True),  # the last copy there is
-        (home(V.CONDEMNED), OWN, "ArchiveNotFound", True),
+        (GOING, OWN, "ArchiveUploaded", False),  # may be half deleted, and the archive is intact
+        (GOING, OWN, "ArchiveUnreachable", False),
+        (GOING, OWN, "ArchiveCorrupted", True),  # the last copy there is
+        (GOING, OWN, "ArchiveNotFound", True),
+        (home(V.CONDEMNED), OWN, "ArchiveUnreachable", True),  # nobody asked for its removal
+        (replace(home(V.CONDEMNED), uid="another"), OWN, "ArchiveUnreachable", False),  # a blank one that landed late
         (home(V.LIVE, OLD), VolumeSeen(True, OLD, "u0"), "ArchiveUploaded", False),  # it was moved on from
     ],
 )
@@ -284,10 +289,14 @@ def test_a_source_that_is_not_there_or_not_to_be_given_up_is_refused(
 @pytest.mark.parametrize(
     ("archive", "refused"), [("ArchiveUploaded", True), ("ArchiveTimeout", True), ("ArchiveNotFound", False)]
 )
-def test_a_condemned_volume_is_taken_only_when_its_archive_is_lost(archive: str, refused: bool) -> None:
+def test_a_condemned_volume_is_taken_when_its_archive_is_lost_or_it_was_not_touched(
+    archive: str, refused: bool
+) -> None:
     seen = Conditions(Condition(False, "VolumeCondemned"), Condition(archive == "ArchiveUploaded", archive))
-    now = b.status(conditions=seen, archive_key=KEY, home_ctx=home(V.CONDEMNED))
-    assert (is_refused(now, R.VOLUME, forced=False) is not None) is refused
+    condemned = home(V.CONDEMNED)
+    for asked in (True, False):
+        now = b.status(conditions=seen, archive_key=KEY, home_ctx=replace(condemned, removal_asked=asked))
+        assert (is_refused(now, R.VOLUME, forced=False) is not None) is (refused and asked)
 
 
 def test_another_volume_than_the_condemned_one_is_taken_although_the_archive_is_whole() -> None:

@@ -1,5 +1,6 @@
 """Steps towards an archive: of a home, and the first of a workspace that has none yet."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from codehub.model import actions as a
 from codehub.model.failure import Fault
 from codehub.model.observation import ArchiveSeen, Seen, VolumeSeen
-from codehub.model.steps import Wait
+from codehub.model.steps import Change, Wait
 from codehub.model.workspace import (
     ArchiveKey,
     ErrorReason,
@@ -38,6 +39,8 @@ from tests.model.stepping import (
 # -- ARCHIVING ------------------------------------------------------------------------------------------------------
 
 ARCHIVE = a.StartArchiveJob(b.OP, OWN_REF)
+
+GOING = replace(COMMITTED, removal_asked=True)
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,14 @@ def test_an_archive_that_fails_verification_is_made_again_under_a_new_op_id(seen
     assert (found.archive_key, found.home_ctx) == (OLD_KEY, row.status.home_ctx)
 
 
+def test_what_somebody_else_may_have_written_meanwhile_is_archived_anew_under_a_new_op_id() -> None:
+    row = during(Op.ARCHIVING)
+    seen = seeing(volume=OWN, op_archive=A.VERIFIED, jobs=job(J.SUCCEEDED, in_use="sh (1) has it open."))
+    found = change(row, seen)
+    assert (found.op_id, found.archive_key, found.home_ctx.volume) == (b.NEXT_OP, OLD_KEY, V.LIVE)
+    assert (found.error_count, found.conditions.healthy.message) == (1, "Sh (1) has it open.")
+
+
 def test_a_failed_archive_job_says_why() -> None:
     failed = job(J.FAILED, message="disk full")
     found = step(during(Op.ARCHIVING), seeing(volume=OWN, op_archive=A.MISSING, jobs=failed))
@@ -97,8 +108,8 @@ def test_if_an_instance_appears_before_the_commit_the_archive_is_made_anew(op_ar
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (seeing(volume=OWN, archive=A.VERIFIED), a.DeleteVolume(OWN_REF)),
-        (seeing(volume=LEFT_OVER, archive=A.VERIFIED), a.DeleteVolume(OLD_REF)),
+        (seeing(volume=OWN, archive=A.VERIFIED), a.DeleteVolume(OWN_REF, b.OP)),
+        (seeing(volume=LEFT_OVER, archive=A.VERIFIED), a.DeleteVolume(OLD_REF, b.OP)),
         (seeing(volume=OWN, archive=A.VERIFIED, jobs=job(J.SUCCEEDED)), a.RemoveJob(b.OP)),
         (seeing(volume=OWN, archive=A.VERIFIED, instance=RUNNING), a.RemoveInstance()),
         *[(seeing(volume=OWN, archive=archive), None) for archive in (None, *A) if archive is not A.VERIFIED],
@@ -109,7 +120,13 @@ def test_if_an_instance_appears_before_the_commit_the_archive_is_made_anew(op_ar
 def test_after_the_commit_the_volume_goes_once_all_else_is_gone_and_the_archive_verified(
     seen: Seen, expected: a.Action | None
 ) -> None:
-    assert act(during(Op.ARCHIVING, home_ctx=COMMITTED, archive_key=KEY), seen) == expected
+    assert act(during(Op.ARCHIVING, home_ctx=GOING, archive_key=KEY), seen) == expected
+
+
+def test_that_the_volume_is_to_go_is_committed_before_it_is_asked_for() -> None:
+    found = step(during(Op.ARCHIVING, home_ctx=COMMITTED, archive_key=KEY), seeing(volume=OWN, archive=A.VERIFIED))
+    assert isinstance(found, Change)
+    assert (found.status.home_ctx, found.action) == (GOING, a.DeleteVolume(OWN_REF, b.OP))
 
 
 def test_after_the_commit_a_volume_that_nobody_made_stays() -> None:

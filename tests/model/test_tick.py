@@ -203,7 +203,7 @@ def test_the_archive_is_committed_a_tick_before_the_volume_goes() -> None:
     assert commit.status.archive_key == archive_key(b.WORKSPACE, b.OP)
     assert (commit.status.phase, commit.status.home_ctx.volume) == (P.ARCHIVED, V.CONDEMNED)
     then = tick(replace(row, status=commit.status), replace(done, archive=A.VERIFIED), 6)
-    assert then.action == a.DeleteVolume(b.LIVE_VOLUME.ref)
+    assert then.action == a.DeleteVolume(b.LIVE_VOLUME.ref, b.OP)
 
 
 def test_a_deletion_overtakes_an_operation_once_its_job_is_gone() -> None:

@@ -84,6 +84,10 @@ def test_a_restore_that_would_complete_the_volume_is_left_to_do_so_and_its_end_i
     assert decided(their_job(FAILED)) == a.RemoveJob(THEIR_OP)
     limit = RULES.time_limits[Operation.RESTORING].total_seconds()
     assert decided(their_job(RUNNING), limit + 1) == a.RemoveJob(THEIR_OP), "it stands still"
+    succeeded = their_job(SUCCEEDED, restore_marker="key")
+    assert decided(succeeded, limit - 1) == a.MarkWhole(THEIRS.ref)
+    assert decided(succeeded, limit + 1) == a.RemoveJob(THEIR_OP), "the mark is refused again and again"
+    assert decided(their_job(RUNNING), -limit) is None, "the clock jumped back: the limit counts from now"
     assert decided(JobSeen(THEIR_OP, RUNNING, "another")) == a.RemoveJob(THEIR_OP), "it completes nothing"
 
 

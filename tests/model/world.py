@@ -87,6 +87,7 @@ class World:
         self.late: list[a.Action] = []  # calls that hang and land later
         self.paused: list[tuple[Workspace, Decision]] = []  # an old leader's, committed or not
         self.out: set[str] = set()
+        self.silent: set[ArchiveKey] = set()  # archives that alone cannot be looked at
         self.unreadable = False  # a file that no archive job can read: each one fails
         self.deadline_from: datetime = self.now
         self.rules = Rules()
@@ -127,7 +128,7 @@ class World:
     def _see_archive(self, key: ArchiveKey | None, store_out: bool) -> ArchiveSeen | None:
         if key is None:
             return None
-        if store_out:
+        if store_out or key in self.silent:
             return ArchiveSeen.UNREACHABLE
         archive = self.archives.get(key)
         if archive is None:

@@ -19,7 +19,7 @@ TRAPS = {
     2: Bug(
         "a home that is being deleted is not condemned, and undelete does not wait until it is gone",
         (
-            Edit("model.completion", "return replace(home, volume=VolumeState.CONDEMNED)\n", "return home\n"),
+            Edit("model.completion", "return replace(home, volume=VolumeState.CONDEMNED, removal_asked=True)\n", "return home\n"),
             Edit("model.completion", "home = replace(home, volume=VolumeState.NONE, uid=None, restore_marker=None)", "pass"),
             Edit("model.steps", "    if is_leftover(home, seen.volume):\n", "    if home.knows(seen.volume.incarnation):\n"),
             Edit("model.wishes", "if not (gone or stays) or status.conditions.container_ready.reason != c.CONTAINER_NOT_FOUND:", "if False:"),

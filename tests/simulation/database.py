@@ -15,8 +15,10 @@ from codehub.db.statuses import HistoryEntry, StatusChange
 from codehub.errors import StaleLeader, Unavailable
 from codehub.model import conditions as c
 from codehub.model import ttl
-from codehub.model.failure import is_waiting
+from codehub.model.conditions import TERMINAL_ARCHIVE_REASONS
+from codehub.model.failure import is_put_off, is_waiting
 from codehub.model.gc import KnownWorkspace
+from codehub.model.leaving import WANTED_AGAIN
 from codehub.model.names import archive_key, archive_owner, parse_archive_key
 from codehub.model.suspicion import Place
 from codehub.model.wishes import is_ready_to_delete
@@ -133,15 +135,33 @@ class MemoryDatabase:
         self.history += [entry for entry in history if entry.workspace_id in written]
         return written
 
-    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+    async def in_store_alone(
+        self, retention: timedelta, after: WorkspaceId | None, limit: int
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
         self._answer()
         found: dict[WorkspaceId, ArchiveKey] = {}
         for identity in self._ids[_start(self._ids, after) :]:
-            row = self.rows[identity]
-            here = row.wish.deleted_at is None and row.status.phase is Phase.ARCHIVED
-            if here and row.status.archive_key is not None and len(found) < limit:
-                found[identity] = row.status.archive_key
+            if len(found) < limit and (key := self._in_store_alone(identity, retention)) is not None:
+                found[identity] = key
         return found
+
+    async def in_store_alone_of(
+        self, retention: timedelta, ids: Collection[WorkspaceId]
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        self._answer()
+        found = {identity: self._in_store_alone(identity, retention) for identity in ids}
+        return {identity: key for identity, key in found.items() if key is not None}
+
+    def _in_store_alone(self, identity: WorkspaceId, retention: timedelta) -> ArchiveKey | None:
+        row = self.rows.get(identity)
+        if row is None or row.status.archive_key is None:
+            return None
+        deleted_at = row.wish.deleted_at
+        if deleted_at is None:
+            return row.status.archive_key if row.status.phase is Phase.ARCHIVED else None
+        lost = row.status.conditions.archive_ready.reason in TERMINAL_ARCHIVE_REASONS
+        gone = row.status.phase is Phase.DELETED or row.wish.purged_at is not None or lost
+        return None if gone or self.clock() - deleted_at > retention else row.status.archive_key
 
     async def accepted_losses(self) -> Mapping[Place, Word]:
         self._answer()
@@ -379,7 +399,9 @@ def _is_error_to_answer(row: Workspace) -> bool:
 
 def _pauses(row: Workspace, now: datetime) -> bool:
     status = row.status
-    return status.error_reason is ErrorReason.UNREACHABLE and is_waiting(status, now)
+    kept_out = is_put_off(status) and status.phase is Phase.STANDBY and row.wish.desired_state not in WANTED_AGAIN
+    kept_out = kept_out and row.wish.deleted_at is None
+    return (kept_out or status.error_reason is ErrorReason.UNREACHABLE) and is_waiting(status, now)
 
 
 def _still_applies(row: Workspace, change: StatusChange) -> bool:

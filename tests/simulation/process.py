@@ -24,6 +24,7 @@ from codehub.model.clocks import JUMP_SECONDS, ClockWatch
 from codehub.model.failure import Rules
 from codehub.model.gc import GcRules
 from codehub.model.workspace import OpId, WorkspaceId
+from tests.coordinator.collecting import nobody_objects
 from tests.simulation.database import DatabaseClock, MemoryDatabase
 from tests.simulation.gate import Died, Gate, Gated, Plan
 from tests.simulation.signals import MemoryActivity, MemoryRedis, MemoryTimers
@@ -174,7 +175,13 @@ class Process:
         expirer = Expirer(records, activity, flush_interval=FLUSH_SECONDS, clock=clock)
         timers: Any = Gated(gate, "redis", MemoryTimers(shared.redis))
         collector = Collector(
-            records, archives, timers, leadership, shared.gc_rules, on_change=controller.suspect_archives
+            records,
+            archives,
+            timers,
+            leadership,
+            shared.gc_rules,
+            on_change=controller.suspect_archives,
+            refusal=nobody_objects,
         )
         ticks = Loop("workspaces", controller.tick, controller.period)
         controller.on_wake = ticks.wake
@@ -208,6 +215,7 @@ class Process:
             resources=Resources(),
             pace=Pace(),
             new_op_id=shared.new_op_id,
+            trash_retention=shared.gc_rules.trash_retention,
         )
 
     async def _collect(self, collector: Collector) -> bool:

@@ -135,6 +135,9 @@ class TimeMachine:
             wish = replace(wish, deleted_at=now)
         if wish.deleted_at is None and wish.desired_state is Desired.RUNNING:
             wish = replace(wish, last_access_at=now)
+        request = wish.recover_request
+        if request is not None and request.id != status.recover_handled_id:
+            wish = replace(wish, recover_request=None)
         if status.operation is not Operation.NONE:
             status = replace(
                 status,
@@ -164,15 +167,18 @@ class TimeMachine:
         found = await standing.compare(known, archives, made_at, memory)
         if found.trouble:
             self.ledger.trace.note(None, "the restore could not ask the store")
-        chosen = await adopting.choose(found.adoptable, archives)
-        wanted = {one.workspace for one in chosen.adoptions}
-        away = await adopting.on_no_whole_volume(self.shared.surroundings.backends(), wanted)
+        contexts = {who: database.rows[who].status.home_ctx for who in found.adoptable}
+        homes = await adopting.look_for_homes(self.shared.surroundings.backends(), contexts)
+        wanted = {who: better for who, better in found.adoptable.items() if who not in homes.live}
+        chosen = await adopting.choose(wanted, archives)
         for one in chosen.adoptions:
             row = database.rows[one.workspace]
             same = row.status.archive_key == one.old and row.status.operation is Operation.NONE
             if same and row.wish.purged_at is None:
                 self.ledger.trace.note(row.id, f"it is given its newest archive {one.new[37:45]}")
-                database.adopt(self._adopted(row, one, made_at, on_no_whole_volume=row.id in away))
+                database.adopt(self._adopted(row, one, made_at, on_no_whole_volume=row.id in homes.absent))
+                if database.rows[row.id].status.home_ctx.volume is VolumeState.LIVE:
+                    database.archive_operations.pop(one.new, None)
         self.ledger.kept.adopted({one.workspace for one in chosen.adoptions})
 
     def _adopted(self, row: Workspace, one: Adoption, made_at: datetime, *, on_no_whole_volume: bool) -> Workspace:

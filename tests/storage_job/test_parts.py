@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from codehub.model.observation import ArchiveSeen
 from codehub.storage_job.multipart import Multipart
 from codehub.storage_job.pack import Packer
 from codehub.storage_job.parts import MIB, MOST_BYTES, MOST_PARTS, held_at_once, size_of
-from codehub.storage_job.protocol import StoreUnreachable, Tally, parse_request
+from codehub.storage_job.protocol import StoreUnreachable, Tally, TryAgain, parse_request
 from codehub.storage_job.s3 import open_s3
 from codehub.storage_job.unfinished import Unfinished
 from tests.contract.stores import new_key
@@ -89,6 +89,57 @@ def test_a_part_that_never_arrives_is_an_outage_and_leaves_nothing() -> None:
         with pytest.raises(StoreUnreachable, match="full"):
             upload.upload(blocks(MIB), lambda _: None)
         assert fake.objects == {}
+
+
+def lost_once(method: str, name: str) -> Callable[[str, str, dict[str, str]], bool]:
+    """The answer to the first request of this kind."""
+    left = [True]
+
+    def loses(asked: str, _path: str, query: dict[str, str]) -> bool:
+        is_it = asked == method and name in query and bool(left)
+        if is_it:
+            left.clear()
+        return is_it
+
+    return loses
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [("POST", "uploads"), ("POST", "uploadId"), ("GET", "uploads"), ("PUT", "uploadId")]
+)
+def test_whatever_answer_is_lost_nothing_is_sent_twice_but_that_part(method: str, name: str) -> None:
+    data = os.urandom(40 * size_of(1, UNIT))
+    with fake_s3() as fake:
+        fake.loses = lost_once(method, name)
+        upload_to(fake).upload([data], lambda _: None)
+        assert fake.objects["/bucket/key"] == data
+        assert len(fake.parts) == 40 + (method == "PUT")
+
+
+@pytest.mark.parametrize("there", [None, b"another"])
+def test_an_upload_that_vanished_did_not_become_the_object_unless_that_is_there(there: bytes | None) -> None:
+    def refuse(method: str, _path: str, query: dict[str, str]) -> Answer | None:
+        return (404, "NoSuchUpload") if method == "POST" and "uploadId" in query else None
+
+    with fake_s3() as fake:
+        fake.refuse = refuse
+        if there is not None:
+            fake.objects["/bucket/key"] = there
+        with pytest.raises(TryAgain, match="NoSuchUpload"):
+            upload_to(fake).upload([os.urandom(3 * size_of(1, UNIT))], lambda _: None)
+
+
+def test_an_object_of_the_same_size_and_of_other_parts_is_another() -> None:
+    tags = [f'"{hashlib.md5(part, usedforsecurity=False).hexdigest()}"' for part in (b"a", b"b")]
+    whole = hashlib.md5(b"".join(bytes.fromhex(tag.strip('"')) for tag in tags), usedforsecurity=False).hexdigest()
+    options = {"access_key_id": "a", "secret_access_key": "b"}
+    with fake_s3() as fake:
+        fake.objects["/bucket/key"] = b"ab"
+        bucket = Unfinished.of("bucket", "key", options | {"endpoint": fake.endpoint})
+        for told, same in ((f'"{whole}-2"', True), (f'"{whole}-3"', False), ('"opaque"', True)):
+            fake.tags["/bucket/key"] = told
+            assert bucket.is_made_of(2, tags) is same
+        assert not bucket.is_made_of(3, tags)
 
 
 def test_progress_is_told_inside_a_file(tmp_path: Path) -> None:

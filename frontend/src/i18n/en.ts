@@ -286,6 +286,10 @@ export const en = {
   "recovery.forced": "Give up the home on disk",
   "recovery.forced_text":
     "A whole home is on disk. It is deleted for good, with everything in it that is not in the archive.",
+  "recovery.then": "After recovery",
+  "recovery.unproven": "Use an incomplete home",
+  "recovery.unproven_text":
+    "The home on disk may be only partly restored, and files may be missing. Use it only if you know it is complete.",
   "recover.as_is": "Look again",
   "recover.as_is_hint": "Clears the error and tries again with everything as it is. Nothing is given up.",
   "recover.volume": "Use the home on disk",
@@ -539,6 +543,8 @@ export const en = {
   "error.busy": "{operation} is under way. Try again when it has ended; you will see it here.",
   "error.going": "It is being deleted. Bring it back first.",
   "error.in_error": "It needs you first: choose how to recover it.",
+  "error.workspaces_need_confirmation":
+    "These workspaces cannot be archived, and their files would be lost: {names}. The account is disabled. Recover or delete each of them, or delete all workspaces permanently.",
   "error.over_limit": "You have {n} workspaces running, which is as many as you may. Stop one of these first:",
   "error.over_limit_one": "You have 1 workspace running, which is as many as you may. Stop it first:",
   "error.too_often": "That was too often. Try again in {time}.",

@@ -287,6 +287,10 @@ export const ko: Words = {
   "recovery.yes": "예, 그렇게 합니다",
   "recovery.forced": "디스크의 홈 버리기",
   "recovery.forced_text": "디스크에 온전한 홈이 있습니다. 그 홈과 아카이브에 없는 모든 내용이 영구히 삭제됩니다.",
+  "recovery.then": "복구 후 상태",
+  "recovery.unproven": "불완전할 수 있는 홈 사용",
+  "recovery.unproven_text":
+    "디스크의 홈이 일부만 복원되어 파일이 빠져 있을 수 있습니다. 온전하다고 확신할 때만 사용하세요.",
   "recover.as_is": "다시 확인",
   "recover.as_is_hint": "오류를 지우고 지금 상태 그대로 다시 시도합니다. 잃는 것은 없습니다.",
   "recover.volume": "디스크의 홈 사용",
@@ -540,6 +544,8 @@ export const ko: Words = {
   "error.busy": "{operation} 작업이 진행 중입니다. 끝난 뒤 다시 시도하세요. 끝나면 여기에 표시됩니다.",
   "error.going": "삭제하는 중입니다. 먼저 되살리세요.",
   "error.in_error": "먼저 확인이 필요합니다. 복구 방법을 고르세요.",
+  "error.workspaces_need_confirmation":
+    "다음 워크스페이스는 보관할 수 없어 파일을 잃게 됩니다: {names}. 계정은 비활성화되었습니다. 각각 복구하거나 삭제하세요. 또는 워크스페이스를 모두 완전히 삭제하세요.",
   "error.over_limit": "이미 {n}개를 실행하고 있어 더 실행할 수 없습니다. 먼저 다음 중 하나를 정지하세요.",
   "error.over_limit_one": "실행 중인 워크스페이스가 1개로 한도에 도달했습니다. 먼저 정지하세요.",
   "error.too_often": "너무 자주 시도했습니다. {time} 뒤에 다시 시도하세요.",

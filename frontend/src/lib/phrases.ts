@@ -94,10 +94,21 @@ function explanation(error: ApiError): string {
   if (error.code === "over_limit" && runningOf(error).length) {
     return counted("error.over_limit", runningOf(error).length);
   }
+  if (error.code === "workspaces_need_confirmation") {
+    return t("error.workspaces_need_confirmation", { names: namesOf(error) });
+  }
   if (error.retryAfter && error.status === 429) {
     return t("error.too_often", { time: duration(error.retryAfter) });
   }
   return known("error", error.code) ?? (error.message || t("error.unknown", { code: error.code }));
+}
+
+const MOST_NAMES = 5;
+
+function namesOf(error: ApiError): string {
+  const found = error.details.workspaces;
+  const names = Array.isArray(found) ? (found as { name: string }[]).map((one) => `"${one.name}"`) : [];
+  return names.slice(0, MOST_NAMES).join(", ") + (names.length > MOST_NAMES ? ", …" : "");
 }
 
 function runningOf(error: ApiError): { id: string; name: string }[] {

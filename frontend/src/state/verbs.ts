@@ -47,8 +47,13 @@ export async function undelete(id: string): Promise<Workspace> {
   return known(await post<Workspace>(`${at(id)}/undelete`));
 }
 
-export async function recover(id: string, from: RecoverFrom, forced: boolean): Promise<Workspace> {
-  return known(await post<Workspace>(`${at(id)}/recover`, { from, forced }));
+export async function recover(
+  id: string,
+  from: RecoverFrom,
+  forced: boolean,
+  afterwards: "RUNNING" | "STANDBY" | "ARCHIVED",
+): Promise<Workspace> {
+  return known(await post<Workspace>(`${at(id)}/recover`, { from, forced, desired_state: afterwards }));
 }
 
 export async function keepAwake(id: string, hours: number): Promise<Workspace> {

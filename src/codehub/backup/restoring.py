@@ -12,13 +12,14 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 
 from codehub.backup import programs
 from codehub.backup.file import Manifest, opened
 from codehub.backup.programs import Programs
-from codehub.db import backups, migrate, replacing
+from codehub.db import adoption, backups, migrate, replacing
 from codehub.db.backups import Contents
 from codehub.errors import StartError, Unavailable
 
@@ -38,8 +39,11 @@ async def restore(path: Path, database_url: str, *, force: bool) -> Manifest:
 
 
 @asynccontextmanager
-async def restored(path: Path, database_url: str, *, force: bool) -> AsyncIterator[Manifest]:
-    """The same; no coordinator begins to lead before the block ends."""
+async def restored(path: Path, database_url: str, *, force: bool, adopting: bool = False) -> AsyncIterator[Manifest]:
+    """The same; no coordinator begins to lead before the block ends.
+
+    `adopting`: newer archives are adopted in it. Whatever ends it before that, the database knows that this is due.
+    """
     with opened(path) as (manifest, dump):
         if not migrate.is_usable(manifest.schema_version, manifest.schema_floor):
             raise StartError(
@@ -53,9 +57,23 @@ async def restored(path: Path, database_url: str, *, force: bool) -> AsyncIterat
             # Older programs than those of the server that it was made on might not be able to read the dump.
             newest = max(before.server_version, manifest.server_version)
             found = await asyncio.to_thread(programs.programs_for, newest)
-            await _replace(found, database_url, manifest, dump, before)
+            await _replace(found, database_url, manifest, dump, before, adopting=adopting)
             await _migrate(database_url)
             yield manifest
+
+
+@asynccontextmanager
+async def gone_on_with(database_url: str) -> AsyncIterator[datetime]:
+    """A database that was restored and whose newer archives are not adopted yet; the moment of its backup.
+
+    No coordinator begins to lead before the block ends.
+    """
+    async with backups.nobody_leading(database_url):
+        due = await adoption.read(database_url)
+        if due is None:
+            raise StartError("No newer archives are to be adopted: no restore is unfinished.", "Name a backup.")
+        await _migrate(database_url)
+        yield due.database_of
 
 
 async def _migrate(database_url: str) -> None:
@@ -85,7 +103,9 @@ def _check_free(found: Contents, manifest: Manifest, *, force: bool) -> None:
         )
 
 
-async def _replace(found: Programs, database_url: str, manifest: Manifest, dump: IO[bytes], before: Contents) -> None:
+async def _replace(
+    found: Programs, database_url: str, manifest: Manifest, dump: IO[bytes], before: Contents, *, adopting: bool = False
+) -> None:
     connection, environment = programs.let_in(database_url)
     reading = found.command("pg_restore", "--no-owner", f"--schema={manifest.namespace}", "--file=-")
     writing = found.command(
@@ -110,7 +130,7 @@ async def _replace(found: Programs, database_url: str, manifest: Manifest, dump:
         await _pass_on(source, target, is_old=before.server_version < _KNOWS_TRANSACTION_TIMEOUT)
         await giving
         await ends[1]
-        after = replacing.script_after(manifest.namespace, manifest.counts, before, manifest.moment)
+        after = replacing.script_after(manifest.namespace, manifest.counts, before, manifest.moment, adopting=adopting)
         await _tell(target, f"{after}\nCOMMIT;\n".encode())
         is_told = True
     except (BrokenPipeError, ConnectionResetError):

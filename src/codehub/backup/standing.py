@@ -146,7 +146,10 @@ def _better(
 async def _is_there(key: ArchiveKey, there: set[str], archives: Archives) -> bool | None:
     if key in there:
         return True
-    seen = await archives.look(key)
+    try:
+        seen = await archives.look(key)
+    except DriverError:  # an answer about this one that nobody understands
+        return None
     if seen in _ABSENT:
         return False
     return True if seen is ArchiveSeen.LISTED else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codehub.cli import options, output
+from codehub.cli.exits import CommandError, Exit
 from codehub.model.sentences import number_of
 
 if TYPE_CHECKING:
@@ -47,35 +48,53 @@ def backup(file: File, json: options.Json = False) -> None:
 
 
 def restore(
-    file: File,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="The backup; none to go on with a restore that was not finished."),
+    ] = None,
     *,
     force: Annotated[bool, typer.Option("--force", help="Lose what is in the database now.")] = False,
     adopt_newer: Annotated[
-        bool,
-        typer.Option(help="Let each workspace have its newest archive that is whole, if that is newer than its own."),
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--adopt-newer/--no-adopt-newer",
+            help="Let each workspace have its newest archive that is whole, if that is newer than its own.",
+        ),
+    ] = None,
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> None:
     """Restore a backup of the database, and say how it stands to the world.
 
     Into an empty database, or over what is there with --force; never while a coordinator leads. Afterwards nobody is
-    logged in.
+    logged in. Newer archives are adopted unless --no-adopt-newer is given. While that is not finished, because the
+    command was ended, or the store or an archive could not be read, no home concerned is restored, and the exit code is
+    1. Without FILE it goes on from there, or goes on without those archives (--no-adopt-newer).
     """
     from codehub.backup.file import check
     from codehub.cli import restored
 
     settings = _settings()
-    path = file.expanduser().absolute()
-    check(path)
-    if force:
-        options.confirm("What is in the database now is lost. Go on?", yes=yes)
-    done: Restored = asyncio.run(restored.restore(settings, path, force=force, adopt_newer=adopt_newer, say=output.say))
+    path = None if file is None else file.expanduser().absolute()
+    if path is not None:
+        check(path)
+        if force:
+            options.confirm("What is in the database now is lost. Go on?", yes=yes)
+    elif adopt_newer is None or force:
+        raise CommandError(
+            "No backup is named.",
+            "Name one, or go on with a restore that was not finished: --adopt-newer or --no-adopt-newer.",
+            exit_code=Exit.USAGE,
+        )
+    adopts = adopt_newer is not False
+    done: Restored = asyncio.run(restored.restore(settings, path, force=force, adopt_newer=adopts, say=output.say))
     if json:
         output.print_json(done.as_dict())
     else:
         for line in done.lines():
             typer.echo(line)
+    if done.due is not None:
+        raise typer.Exit(Exit.FAILED)
 
 
 async def _back_up(settings: "Settings", file: Path) -> "Made":

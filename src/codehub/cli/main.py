@@ -14,7 +14,21 @@ from typing import Annotated
 import typer
 
 from codehub import __version__
-from codehub.cli import adopt, drill, gc, images, login, login_link, losses, output, terminal, tokens, users, ws_state
+from codehub.cli import (
+    adopt,
+    drill,
+    gc,
+    images,
+    login,
+    login_link,
+    losses,
+    output,
+    take_over,
+    terminal,
+    tokens,
+    users,
+    ws_state,
+)
 from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
 from codehub.cli.exits import Exit, exit_code_of
@@ -219,6 +233,7 @@ for _name, _command in (
     ("backup", backing_up.backup),
     ("restore", backing_up.restore),
     ("adopt", adopt.adopt),
+    ("take-over", take_over.take_over),
 ):
     app.command(name=_name)(_command)
 

@@ -1,18 +1,24 @@
 """Missing archives: one is lost; many at once are another store than it was (emptied, a wrong bucket or prefix).
 
 An archive that a direct look did not find is called lost only after a few others were looked at, of workspaces whose
-home is in the store alone. When so many of them are missing too that the store must be at fault, it is taken to be out,
-until they are back or an administrator says that they are lost: those that were missing when that was heard, and no
-others. The few are looked at by every new leader and every few minutes, too, so that nothing is archived into a wrong
-bucket before anybody misses anything.
+home is in the store alone, the trash included. When so many of them are missing too that the store must be at fault, it
+is taken to be out. That ends when those that were found missing are back, and not when the next few happen to be there;
+or when an administrator says that they are lost: those that were missing when that was heard, and no others. The few
+are looked at by every new leader and every few minutes, too, so that nothing is archived into a wrong bucket before
+anybody misses anything.
+
+The trash goes for good once its archive is called lost, and nobody looks at it before. So it is called lost only where
+another archive was found.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import structlog
 
+from codehub.coordinator.ports import RowsInStore
 from codehub.db.losses import Word
 from codehub.drivers.base import Archives
 from codehub.model.observation import ArchiveSeen
@@ -21,10 +27,11 @@ from codehub.model.workspace import ArchiveKey, WorkspaceId
 
 log = structlog.get_logger(__name__)
 
-Archived = Mapping[WorkspaceId, ArchiveKey]
-ReadArchived = Callable[[WorkspaceId | None, int], Awaitable[Archived]]  # after an id, so many, in the order of ids
+InStore = Mapping[WorkspaceId, ArchiveKey]
+ReadPage = Callable[[WorkspaceId | None, int], Awaitable[InStore]]  # after an id, so many, in the order of ids
 
 SAMPLE = 20
+_MOST_REMEMBERED = 100  # of those that were found missing: each is looked at in every check
 _PAGE = 1000
 _AT_ONCE = 8
 _CHECK_SECONDS = 300.0
@@ -36,12 +43,14 @@ _THERE = frozenset({ArchiveSeen.LISTED, ArchiveSeen.VERIFIED, ArchiveSeen.CORRUP
 class ArchiveLosses:
     """What one leader knows of archives that are missing."""
 
-    def __init__(self, archives: Archives, read: ReadArchived) -> None:
-        self._archives, self._read = archives, read
+    def __init__(self, archives: Archives, rows: RowsInStore, retention: timedelta) -> None:
+        """`retention`: for how long the trash is kept."""
+        self._archives, self._rows, self._retention = archives, rows, retention
         self._judging = asyncio.Lock()
         self._judged_at = self._check_at = -_HOLDS_SECONDS
         self._found = (0, 0)
         self._after: WorkspaceId | None = None  # others each time
+        self._missing: dict[WorkspaceId, ArchiveKey] = {}  # while it is an outage, what shows that it is one
         self.word: Word | None = None  # an administrator's
         self.is_mass = False
 
@@ -64,7 +73,7 @@ class ArchiveLosses:
         self._check_at = _now() + (_CHECK_OUT_SECONDS if self.is_mass else _CHECK_SECONDS)
         news = await self._hear()
         async with self._judging:
-            await self._judge()
+            await self._judge({})
         return news
 
     async def judged(self, workspace_id: WorkspaceId, key: ArchiveKey, *, deleted: bool) -> ArchiveSeen:
@@ -73,8 +82,12 @@ class ArchiveLosses:
             return ArchiveSeen.MISSING
         async with self._judging:
             if _now() - self._judged_at >= _HOLDS_SECONDS or self._found[1] == 0:
-                await self._judge({} if deleted else {workspace_id: key})
-        return ArchiveSeen.UNREACHABLE if self.is_mass else ArchiveSeen.MISSING
+                counts = not deleted or await self._is_relied_on(workspace_id)
+                await self._judge({workspace_id: key} if counts else {})
+            missing, looked = self._found
+        if self.is_mass or (deleted and missing == looked and await self._is_relied_on(workspace_id)):
+            return ArchiveSeen.UNREACHABLE
+        return ArchiveSeen.MISSING
 
     def is_back(self, workspace_id: WorkspaceId) -> None:
         """No word that was given is about it any more."""
@@ -85,6 +98,13 @@ class ArchiveLosses:
         """The word as it is read now; one that is known stays as we have it."""
         if word is None or self.word is None or self.word.at != word.at:
             self.word = word
+
+    async def _is_relied_on(self, workspace_id: WorkspaceId) -> bool:
+        """Whether anybody still needs its archive; of the trash, GC and purges take what nobody does."""
+        return workspace_id in await self._rows.in_store_alone_of(self._retention, [workspace_id])
+
+    async def _read(self, after: WorkspaceId | None, limit: int) -> InStore:
+        return await self._rows.in_store_alone(self._retention, after, limit)
 
     def _is_accepted(self, workspace_id: WorkspaceId) -> bool:
         return self.word is not None and workspace_id in (self.word.missing or ())
@@ -108,38 +128,56 @@ class ArchiveLosses:
             after = max(page)
         return frozenset(missing)
 
-    async def _judge(self, also: Archived | None = None) -> None:
+    async def _judge(self, also: InStore) -> None:
         few = await sample(self._read, self._after)
         self._after = max(few, default=None)
-        rows = {**few, **(also or {})}
-        asked = {identity: key for identity, key in rows.items() if not self._is_accepted(identity)}
-        missing, looked = await missing_of(self._archives, list(asked.values()))
-        if asked and looked == 0:
+        fresh = self._not_accepted({**few, **also})
+        again = self._not_accepted(await self._rows.in_store_alone_of(self._retention, list(self._missing)))
+        seen = await looks(self._archives, {**fresh, **again})
+        missing = {identity for identity, each in seen.items() if each is ArchiveSeen.MISSING}
+        there = {identity for identity, each in seen.items() if each in _THERE}
+        if seen and not missing | there:
             return  # it is silent, which others notice
-        self._found, self._judged_at = (missing, looked), _now()
-        is_mass = is_another_store(missing, looked)
+        self._found, self._judged_at = (len(missing), len(missing | there)), _now()
+        begins = is_another_store(len(missing & fresh.keys()), len((missing | there) & fresh.keys()))
+        if begins or self.is_mass:
+            kept = {identity: key for identity, key in again.items() if identity not in there}
+            new = {identity: key for identity, key in fresh.items() if identity in missing}
+            self._missing = dict([*{**kept, **new}.items()][:_MOST_REMEMBERED])
+        self._note(is_mass=bool(self._missing))
+
+    def _not_accepted(self, rows: InStore) -> InStore:
+        return {identity: key for identity, key in rows.items() if not self._is_accepted(identity)}
+
+    def _note(self, *, is_mass: bool) -> None:
+        missing, looked = self._found
         if is_mass and not self.is_mass:
             log.error("many archives are missing at once; this is taken for an outage", missing=missing, of=looked)
         if self.is_mass and not is_mass:
-            log.info("so many archives are no longer missing", missing=missing, of=looked)
+            log.info("the archives that were missing no longer are", missing=missing, of=looked)
         self.is_mass = is_mass
 
 
-async def sample(read: ReadArchived, after: WorkspaceId | None) -> Archived:
+async def sample(read: ReadPage, after: WorkspaceId | None) -> InStore:
     """A few workspaces whose home is in the store alone; from the start again after the last."""
     rows = await read(after, SAMPLE)
     return rows if len(rows) == SAMPLE or after is None else {**rows, **await read(None, SAMPLE - len(rows))}
 
 
-async def missing_of(archives: Archives, keys: Sequence[ArchiveKey]) -> tuple[int, int]:
-    """How many of these are not in the store, and of how many it could be told."""
+async def looks(archives: Archives, keys: InStore) -> Mapping[WorkspaceId, ArchiveSeen]:
+    """What a direct look says of each."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def look(key: ArchiveKey) -> ArchiveSeen:
         async with gate:
             return await archives.look(key)
 
-    seen = await asyncio.gather(*map(look, keys))
+    return dict(zip(keys, await asyncio.gather(*map(look, keys.values())), strict=True))
+
+
+async def missing_of(archives: Archives, keys: InStore) -> tuple[int, int]:
+    """How many of these are not in the store, and of how many it could be told."""
+    seen = (await looks(archives, keys)).values()
     missing = sum(each is ArchiveSeen.MISSING for each in seen)
     return missing, missing + sum(each in _THERE for each in seen)
 

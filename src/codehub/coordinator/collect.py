@@ -22,7 +22,7 @@ from datetime import datetime
 
 import structlog
 
-from codehub.coordinator.ports import ArchiveRecords, Leadership, OrphanTimers
+from codehub.coordinator.ports import ArchiveRecords, Leadership, OrphanTimers, Refusal
 from codehub.drivers.base import Archives
 from codehub.errors import DriverError, Unreachable
 from codehub.model import gc
@@ -95,8 +95,10 @@ class Collector:
         rules: GcRules,
         *,
         on_change: Callable[[Collection[WorkspaceId]], None],
+        refusal: Refusal,
         page: int = _PAGE,
     ) -> None:
+        """`refusal`: why nothing may be deleted from this store, asked before each few deletions."""
         self.last: GcReport | None = None
         self._records = records
         self._archives = archives
@@ -104,6 +106,7 @@ class Collector:
         self._leadership = leadership
         self._rules = rules
         self._on_change = on_change
+        self._refusal = refusal
         self._page = page
         self._one_at_a_time = asyncio.Lock()
 
@@ -198,6 +201,8 @@ class Collector:
         self, look: _Look, done: _Sorted, batch: Sequence[ArchiveKey], report: GcReport, *, unknown_too: bool
     ) -> GcReport:
         """Delete what the rows, read once more, still call an orphan."""
+        if (why := await self._refusal()) is not None:
+            return replace(report, stopped=why)
         orphans = await self._still_orphans(look, done, batch, unknown_too=unknown_too)
         failed, stopped = 0, None
         deleted: list[ArchiveKey] = []

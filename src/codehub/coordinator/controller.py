@@ -32,6 +32,7 @@ from codehub.coordinator.seeing import NOTHING_SEEN, Eyes
 from codehub.coordinator.store import StoreWatch
 from codehub.coordinator.traces import Calls
 from codehub.coordinator.turns import Turns, starts_job
+from codehub.db.adoption import AdoptionDue
 from codehub.db.losses import Word
 from codehub.db.statuses import StatusChange
 from codehub.drivers.base import Archives, Backend, Resources
@@ -40,6 +41,7 @@ from codehub.model.actions import DESTRUCTIVE, Action, MarkWhole
 from codehub.model.breakage import given_up
 from codehub.model.clocks import JUMP_SECONDS, ClockWatch
 from codehub.model.failure import Rules, after_failure, is_waiting
+from codehub.model.gc import GcRules
 from codehub.model.job_queue import JobLimits
 from codehub.model.needs import NOTHING, Need
 from codehub.model.observation import JobSeen, JobState
@@ -56,6 +58,7 @@ _NAMED = 20  # of what belongs to no workspace, in one line of the log
 _ROUNDS = 4  # how far one look may carry a workspace, from commit to commit
 _WISHED_LOOK_SECONDS = 60.0  # between two looks at an archive that nothing waits for
 _TRASH_LOOK_SECONDS = 3600.0  # … of a workspace in the trash: GC says when it has removed one
+_RETENTION = GcRules().trash_retention
 _NO_LIMITS = JobLimits(in_all=1_000_000, per_node=1_000_000)
 
 
@@ -74,6 +77,7 @@ class Controller:
         pace: Pace,
         new_op_id: Callable[[], OpId],
         job_limits: JobLimits = _NO_LIMITS,
+        trash_retention: timedelta = _RETENTION,
         on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None,
         on_recorded: Callable[[Sequence[StatusChange], datetime], None] = lambda _changes, _now: None,
     ) -> None:
@@ -85,7 +89,7 @@ class Controller:
         self._leadership, self._rules, self._resources, self._new_op_id = leadership, rules, resources, new_op_id
         self._lookout = Lookout(backends, on_late=self._wake)
         self._errands = Errands(self._wake, perform.lanes_of(backends) | store.LANES)
-        self._store = StoreWatch(archives, ArchiveLosses(archives, records.archived))
+        self._store = StoreWatch(archives, ArchiveLosses(archives, records, trash_retention))
         self._deadlines = Deadlines()
         self._repeats = Repeats()
         self._turns = Turns(job_limits, _silence(rules), {name: one.node for name, one in backends.items()})
@@ -152,6 +156,10 @@ class Controller:
         """Somebody asked for something: ticks are frequent for a while."""
         self._pacer.woken()
         self._wake()
+
+    def hold_homes(self, adoption: AdoptionDue | None) -> None:
+        """What a restore has left undone: nobody's home is made before it is, which no leader can do."""
+        self._eyes.adoption = adoption
 
     def hurry(self) -> None:
         """Something may have changed: tick soon."""

@@ -1,8 +1,9 @@
 """Notices that the database has lost commits, before a new leader decides anything by its rows (ADR 24).
 
-What is known of the newest commit is in this process's memory, if it has led before, and in Redis. It is compared with
-what the database had when this leadership began, and only then is Redis told of newer ones: at most once a second, and
-nothing while nothing is committed. While Redis is out the leader works on, and the comparison is made when it is back.
+What is known of the newest commit is in this process's memory, if it has led before, in Redis, and, rarely written, in
+the archive store (store_owner.py). It is compared with what the database had when this leadership began, and only then
+is Redis told of newer ones: at most once a second, and nothing while nothing is committed. While one of them is out
+the leader works on, and the comparison is made when it is back.
 """
 
 from typing import Protocol
@@ -11,6 +12,7 @@ import structlog
 
 from codehub.db.lost_commits import CommitCount, LostCommits
 from codehub.errors import Unavailable
+from codehub.model.store_owner import StoreMarker
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +57,7 @@ class CommitWatch:
         self._count: CommitCount | None = None  # when this leadership began
         self._is_compared = False
         self._noted = 0
+        self._has_heard = False
         self.lost: LostCommits | None = None
 
     @property
@@ -86,6 +89,15 @@ class CommitWatch:
         if newest > self._noted:
             await self._notes.leave(count.database, newest)
             self._noted = newest
+
+    async def hear(self, marker: StoreMarker | None) -> None:
+        """The note in the archive store, which outlives this process, Redis and a snapshot of both servers."""
+        count = self._count
+        if self._has_heard or marker is None or count is None or count.database is None:
+            return
+        if marker.database == count.database:
+            await self._compare(marker.commits)
+        self._has_heard = True
 
     async def _compare_note(self, count: CommitCount) -> None:
         """Once in a leadership; its own notes are no news."""

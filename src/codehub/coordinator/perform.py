@@ -31,8 +31,8 @@ async def perform(
             await backend.instances.remove(workspace_id)
         case a.CreateVolume(incarnation):
             await backend.volumes.create(workspace_id, incarnation)
-        case a.DeleteVolume(volume):
-            await backend.volumes.delete(workspace_id, volume)
+        case a.DeleteVolume(volume, archived):
+            await backend.volumes.delete(workspace_id, volume, archived=archived)
         case a.MarkWhole(volume):
             await backend.volumes.mark_whole(workspace_id, volume)
         case a.StartArchiveJob(op_id, volume):

@@ -5,7 +5,7 @@ runs against both. Every call raises Unavailable when what it needs does not ans
 then, or may have: whoever called looks again.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -55,7 +55,23 @@ class Reading:
     named: Sequence[Workspace] = ()
 
 
-class Records(Protocol):
+class RowsInStore(Protocol):
+    """Workspaces whose home is in the store alone, and where in it; in the trash for as long as that is kept."""
+
+    async def in_store_alone(
+        self, retention: timedelta, after: WorkspaceId | None, limit: int
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        """One page, in the order of ids."""
+        ...
+
+    async def in_store_alone_of(
+        self, retention: timedelta, ids: Collection[WorkspaceId]
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        """Those among these."""
+        ...
+
+
+class Records(RowsInStore, Protocol):
     """The controller's rows."""
 
     async def read(self, asked: Asked) -> Reading:
@@ -70,10 +86,6 @@ class Records(Protocol):
         `history` entries of rows that were not written are left out. StaleLeader, and nothing written, when a newer
         leader has begun.
         """
-        ...
-
-    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
-        """Workspaces whose home is in the store alone, and where in it; not deleted, in the order of ids."""
         ...
 
     async def accepted_losses(self) -> Mapping[Place, Word]:
@@ -191,6 +203,9 @@ class Activity(Protocol):
     async def is_continuous(self) -> bool:
         """Whether nothing was lost since the last call: False after a restart or a flush that took the data along."""
         ...
+
+
+Refusal = Callable[[], Awaitable[str | None]]  # why nothing may be deleted from the archive store, or None
 
 
 class OrphanTimers(Protocol):

@@ -12,9 +12,11 @@ from uuid import UUID
 from codehub.config import AccountConfig
 from codehub.coordinator.ports import Asked, Expiration, Reading
 from codehub.db import (
+    adoption,
     archive_operations,
     archives,
     audit,
+    burying,
     clock,
     gc_runs,
     leadership,
@@ -22,7 +24,9 @@ from codehub.db import (
     lost_commits,
     reads,
     samples,
+    store_owner,
 )
+from codehub.db.adoption import AdoptionDue
 from codehub.db.census import Census
 from codehub.db.census import count as count_workspaces
 from codehub.db.commits import commit_statuses
@@ -32,6 +36,7 @@ from codehub.db.lost_commits import CommitCount, LostCommits
 from codehub.db.pool import Pool, connection
 from codehub.db.statuses import HistoryEntry, StatusChange, prune_history
 from codehub.model.gc import KnownWorkspace
+from codehub.model.store_owner import StoreClaim
 from codehub.model.suspicion import Place
 from codehub.model.workspace import ArchiveKey, InstanceBackend, Workspace, WorkspaceId
 from codehub.services import accounts, deletion, expiry, sessions
@@ -79,9 +84,33 @@ class DatabaseRecords:
         async with connection(self._controller) as conn:
             return await lost_commits.note_lost(conn, epoch, count)
 
-    async def archived(self, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
+    async def store_claim(self) -> StoreClaim:
         async with connection(self._controller) as conn:
-            return await archives.archived(conn, after, limit)
+            return await store_owner.claim(conn)
+
+    async def add_store_token(self, epoch: int, token: UUID) -> bool:
+        async with connection(self._controller) as conn:
+            return await store_owner.add_token(conn, epoch, token)
+
+    async def note_store_trouble(self, epoch: int, trouble: str | None) -> None:
+        async with connection(self._controller) as conn:
+            await store_owner.note_trouble(conn, epoch, trouble)
+
+    async def adoption_due(self) -> AdoptionDue | None:
+        async with connection(self._controller) as conn:
+            return await adoption.look(conn)
+
+    async def in_store_alone(
+        self, retention: timedelta, after: WorkspaceId | None, limit: int
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        async with connection(self._controller) as conn:
+            return await archives.in_store_alone(conn, retention, after, limit)
+
+    async def in_store_alone_of(
+        self, retention: timedelta, ids: Collection[WorkspaceId]
+    ) -> Mapping[WorkspaceId, ArchiveKey]:
+        async with connection(self._controller) as conn:
+            return await archives.in_store_alone_of(conn, retention, ids)
 
     async def accepted_losses(self) -> Mapping[Place, Word]:
         async with connection(self._controller) as conn:
@@ -174,6 +203,11 @@ class DatabaseRecords:
         """The same of the audit log."""
         async with connection(self._controller) as conn:
             return await audit.prune(conn, older_than, limit)
+
+    async def bury(self, older_than: timedelta, limit: int) -> int:
+        """The same of workspaces that were deleted, and of which nothing is left."""
+        async with connection(self._controller) as conn:
+            return await burying.bury(conn, await clock.now(conn) - older_than, limit)
 
     async def take_sample(self, retention: timedelta) -> None:
         """Count the workspaces of each phase, and forget counts that are older than that."""

@@ -6,6 +6,7 @@ begins anew. Nothing is kept from one term of leadership to the next: whoever le
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -40,8 +41,10 @@ from codehub.coordinator.purge import Purger
 from codehub.coordinator.records import DatabaseRecords
 from codehub.coordinator.reserve import LOOK_SECONDS as _RESERVE_SECONDS
 from codehub.coordinator.reserve import DiskReserve
+from codehub.coordinator.store_owner import StoreOwner
 from codehub.coordinator.usage import PERIOD_SECONDS as _USAGE_SECONDS
 from codehub.coordinator.usage import UsageSampler
+from codehub.db.adoption import AdoptionDue
 from codehub.db.census import Census
 from codehub.db.pool import Role, open_pool
 from codehub.db.statuses import StatusChange
@@ -90,10 +93,12 @@ class Term:
     collector: Collector
     reserve: DiskReserve
     commits: CommitWatch
+    owner: StoreOwner
     listener: EventListener
     teller: ProgressTeller
     answerer: Answerer
     loops: tuple[Loop, ...]
+    adoption: AdoptionDue | None = None  # ends only while nobody leads
 
 
 class Coordinator:
@@ -135,7 +140,9 @@ class Coordinator:
         out = [f"{name}: {cause}" for name, cause in self.term.controller.outages.items()]
         short = [f"{name}: {shortage}" for name, shortage in self.term.reserve.shortages.items()]
         lost = [self.term.commits.trouble] if self.term.commits.trouble else []
-        told = [*lost, *failing, *out, *short]
+        owner = [self.term.owner.trouble] if self.term.owner.trouble else []
+        restore = [self.term.adoption.trouble] if self.term.adoption else []
+        told = [*lost, *owner, *restore, *failing, *out, *short]
         return Degraded(" ".join(told)) if told else None
 
     @property
@@ -173,6 +180,9 @@ class Coordinator:
     async def _lead(self, leader: Leader) -> None:
         term = self._begin(leader)
         await term.commits.begin()
+        await term.owner.begin()
+        term.adoption = await self._records.adoption_due()
+        term.controller.hold_homes(term.adoption)
         try:
             async with term.controller.working():
                 self.term = term
@@ -207,9 +217,13 @@ class Coordinator:
             pace=pace_of(settings),
             new_op_id=lambda: OpId(uuid4()),
             job_limits=job_limits_of(settings),
+            trash_retention=gc_rules_of(settings).trash_retention,
             on_progress=teller.note,
             on_recorded=self._recorded,
         )
+        commits = CommitWatch(self._records, RedisCommitNotes(self._redis), leader.epoch)
+        holder = f"{socket.gethostname()}:{os.getpid()}"
+        owner = StoreOwner(self._records, infrastructure.archives, leader, commits, holder=holder)
         collector = Collector(
             self._records,
             infrastructure.archives,
@@ -217,6 +231,7 @@ class Coordinator:
             leader,
             gc_rules_of(settings),
             on_change=controller.suspect_archives,
+            refusal=owner.refusal,
         )
         purger = Purger(
             self._records,
@@ -224,6 +239,7 @@ class Coordinator:
             leader,
             gc_rules_of(settings),
             on_change=controller.suspect_archives,
+            refusal=owner.refusal,
         )
         expirer = Expirer(
             self._records,
@@ -232,7 +248,6 @@ class Coordinator:
             clock=self._database_clock,
         )
         reserve = DiskReserve(self._records, infrastructure.backends)
-        commits = CommitWatch(self._records, RedisCommitNotes(self._redis), leader.epoch)
         retention = timedelta(seconds=settings.history.retention_seconds)
         audit_days = settings.history.audit_retention_days
         housekeeper = Housekeeper(
@@ -251,6 +266,7 @@ class Coordinator:
             Loop("ttl", expirer.run_once, lambda: expirer.period(every.ttl_interval)),
             Loop("disk reserve", reserve.run_once, lambda: _RESERVE_SECONDS),
             Loop("commit notes", commits.run_once, lambda: _COMMITS_SECONDS),
+            Loop("store owner", owner.run_once, owner.period),
             Loop("gc", requests.cycle, lambda: every.gc_interval),
             Loop("purges", purger.run_once, lambda: _PURGE_SECONDS),
             requesting,
@@ -261,7 +277,7 @@ class Coordinator:
             Loop("accounts", lambda: self._records.tend_accounts(settings.accounts), lambda: every.ttl_interval),
         )
         listener = EventListener(self._database_url, events, controller.woken, on_gc_request=requesting.wake)
-        return Term(controller, collector, reserve, commits, listener, teller, answerer, loops)
+        return Term(controller, collector, reserve, commits, owner, listener, teller, answerer, loops)
 
 
 async def _watch(name: InstanceBackend, backend: Backend, controller: Controller) -> None:

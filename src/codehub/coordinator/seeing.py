@@ -15,6 +15,7 @@ from codehub.coordinator.deadlines import Deadlines
 from codehub.coordinator.errands import Failed, Looked, Result
 from codehub.coordinator.looking import Listing
 from codehub.coordinator.store import StoreWatch
+from codehub.db.adoption import AdoptionDue
 from codehub.db.losses import Word
 from codehub.model.names import archive_key
 from codehub.model.needs import NOTHING, Need, archive_need
@@ -49,6 +50,7 @@ class Eyes:
     listings: Mapping[InstanceBackend, Listing] = field(default_factory=dict)
     results: dict[WorkspaceId, Result] = field(default_factory=dict)
     asked: set[WorkspaceId] = field(default_factory=set)  # got an errand since the listing was made
+    adoption: AdoptionDue | None = None  # of a restore that has not ended
     suspects: dict[InstanceBackend, dict[WorkspaceId, datetime]] = field(default_factory=dict)  # missing since
     accepted_losses: Mapping[InstanceBackend, Word] = field(default_factory=dict)  # what was missing then is lost
     on_progress: Callable[[Workspace, JobSeen, datetime], None] = lambda _workspace, _job, _now: None
@@ -85,6 +87,7 @@ class Eyes:
             instance=listing.instance(workspace.id),
             volume=self._volume(workspace, listing, now),
             jobs=jobs,
+            adoption_due=self.adoption is not None and self.adoption.concerns(workspace.id),
             store_out=self.store.is_out,
             deadline_from=self.deadlines.of(workspace),
         )

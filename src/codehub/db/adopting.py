@@ -3,15 +3,17 @@
 As the owner of the tables, while nobody leads: the coordinator that follows finds rows that name what the store has.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
+from codehub.db import adoption
 from codehub.db.connecting import session
+from codehub.db.rows import home_context_of
 from codehub.model.conditions import archive_adopted, stored
-from codehub.model.workspace import ArchiveKey, InstanceBackend, WorkspaceId
+from codehub.model.workspace import ArchiveKey, HomeContext, InstanceBackend, WorkspaceId
 
 # A home that was on a volume at the time of the backup, and is on no whole one now, became that archive since.
 _ADOPT = """
@@ -29,6 +31,17 @@ INSERT INTO workspace_history (workspace_id, at, phase, operation, error_reason,
 SELECT id, now(), phase, operation, error_reason, %(sentence)s, %(sentence)s FROM adopted
 """
 
+# A home that may still be on a volume does not descend from the archive that its row is given: when the next archive
+# replaces that one, it must not pass for an older state of the home (ADR 16).
+_FORGET = """
+DELETE FROM archive_operations AS remembered USING workspaces
+WHERE workspaces.id = %(id)s AND home_ctx ->> 'volume' = 'live' AND archive_key = %(new)s
+      AND remembered.workspace_id = workspaces.id
+      AND archive_key = remembered.workspace_id || '/' || remembered.op_id || '/home.tar.zst'
+"""
+
+_HOMES = "SELECT id, home_ctx FROM workspaces WHERE id = ANY(%s)"
+
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
@@ -40,14 +53,25 @@ class Adoption:
     archived_at: datetime
 
 
+async def homes(database_url: str, ids: Collection[WorkspaceId]) -> Mapping[WorkspaceId, HomeContext]:
+    """What the rows say of these homes."""
+    async with session(database_url) as conn:
+        rows = await (await conn.execute(_HOMES, [list(ids)])).fetchall()
+    return {WorkspaceId(identity): home_context_of(stored) for identity, stored in rows}
+
+
 async def adopt(
     database_url: str,
     adoptions: Collection[Adoption],
     database_of: datetime,
     on_no_whole_volume: Collection[WorkspaceId],
     looked_at: Collection[InstanceBackend],
+    *,
+    undecided: Collection[WorkspaceId] = (),
 ) -> Sequence[WorkspaceId]:
     """Which were written. `database_of`: the moment that the database was restored to.
+
+    It is done with that, but for those that are `undecided`.
 
     `on_no_whole_volume` is said of the backends that were `looked_at`: homes on any other may be there.
     """
@@ -67,5 +91,7 @@ async def adopt(
                 "sentence": condition.message,
             }
             done = await conn.execute(_ADOPT, arguments)
+            await conn.execute(_FORGET, arguments)
             written += [one.workspace] * done.rowcount
+        await adoption.note(conn, undecided)
     return written

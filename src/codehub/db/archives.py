@@ -4,25 +4,45 @@ Nothing is left out for being deleted: a row says of its own archives when they 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from psycopg.sql import SQL
 
 from codehub.db.pool import Connection
+from codehub.model.conditions import TERMINAL_ARCHIVE_REASONS
 from codehub.model.gc import KnownWorkspace
 from codehub.model.workspace import ArchiveKey, WorkspaceId
 
 _BEFORE_ALL = UUID(int=0)
+_LOST = sorted(TERMINAL_ARCHIVE_REASONS)
 _COLUMNS = SQL("id, archive_key, op_id, deleted_at, purged_at, source_archive")
 
 KNOWN = SQL("SELECT {COLUMNS} FROM workspaces WHERE id > %s ORDER BY id LIMIT %s").format(COLUMNS=_COLUMNS)
 
-# idx_workspaces_archived
-ARCHIVED = SQL("""
-SELECT id, archive_key FROM workspaces
-WHERE deleted_at IS NULL AND phase = 'ARCHIVED' AND archive_key IS NOT NULL AND id > %s ORDER BY id LIMIT %s
+# Whose home is in the store alone: the archived, and the trash for as long as GC protects its archives. An archive that
+# is known to be lost says nothing of the others.
+_HERE = SQL("deleted_at IS NULL AND phase = 'ARCHIVED' AND archive_key IS NOT NULL")
+_IN_TRASH = SQL("""
+    deleted_at IS NOT NULL AND phase <> 'DELETED' AND purged_at IS NULL AND archive_key IS NOT NULL
+    AND deleted_at >= now() - %(retention)s
+    AND coalesce(conditions #>> '{storage.archive_ready,reason}', '') <> ALL(%(lost)s)
 """)
+
+# idx_workspaces_archived, idx_workspaces_deleting
+IN_STORE_ALONE = SQL("""
+SELECT id, archive_key FROM (
+    (SELECT id, archive_key FROM workspaces WHERE {_HERE} AND id > %(after)s ORDER BY id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT id, archive_key FROM workspaces WHERE {_IN_TRASH} AND id > %(after)s ORDER BY id LIMIT %(limit)s)
+) AS them
+ORDER BY id LIMIT %(limit)s
+""").format(_HERE=_HERE, _IN_TRASH=_IN_TRASH)
+
+IN_STORE_ALONE_OF = SQL("SELECT id, archive_key FROM workspaces WHERE id = ANY(%(ids)s) AND ({} OR {})").format(
+    _HERE, _IN_TRASH
+)
 
 # The primary key, and idx_workspaces_source: a workspace that is still to be made from one of these archives.
 KNOWN_OF = SQL("""
@@ -54,9 +74,20 @@ async def known(conn: Connection, after: WorkspaceId | None, limit: int) -> Sequ
     return [_known_of(row) async for row in cursor]
 
 
-async def archived(conn: Connection, after: WorkspaceId | None, limit: int) -> Mapping[WorkspaceId, ArchiveKey]:
-    """One page of those whose home is in the store alone, in the order of ids."""
-    cursor = await conn.execute(ARCHIVED, [after or _BEFORE_ALL, limit])
+async def in_store_alone(
+    conn: Connection, retention: timedelta, after: WorkspaceId | None, limit: int
+) -> Mapping[WorkspaceId, ArchiveKey]:
+    """One page of those whose home is in the store alone, in the order of ids. `retention`: of the trash."""
+    page = {"retention": retention, "lost": _LOST, "after": after or _BEFORE_ALL, "limit": limit}
+    cursor = await conn.execute(IN_STORE_ALONE, page)
+    return {WorkspaceId(identity): ArchiveKey(key) async for identity, key in cursor}
+
+
+async def in_store_alone_of(
+    conn: Connection, retention: timedelta, ids: Collection[WorkspaceId]
+) -> Mapping[WorkspaceId, ArchiveKey]:
+    """Those of these whose home is in the store alone."""
+    cursor = await conn.execute(IN_STORE_ALONE_OF, {"retention": retention, "lost": _LOST, "ids": list(ids)})
     return {WorkspaceId(identity): ArchiveKey(key) async for identity, key in cursor}
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -54,6 +55,7 @@ class Contents:
     users: int = 0
     workspaces: int = 0
     epoch: int = 0
+    store_tokens: Sequence[UUID] = ()  # the markers in the archive store that are its own
 
 
 @asynccontextmanager
@@ -88,7 +90,8 @@ async def nobody_leading(database_url: str) -> AsyncIterator[Contents]:
                 await _count(conn, table) if table in there else 0 for table in ("users", "workspaces")
             ]
             epoch = (await _row(conn, SQL("SELECT max(epoch) FROM leadership")))[0] if "leadership" in there else None
-            found = replace(found, users=users, workspaces=workspaces, epoch=epoch or 0)
+            tokens = await _store_tokens(conn) if "leadership" in there else ()
+            found = replace(found, users=users, workspaces=workspaces, epoch=epoch or 0, store_tokens=tokens)
         yield found
 
 
@@ -123,6 +126,12 @@ async def _known(conn: Connection) -> Sequence[KnownWorkspace]:
     while page := await archives.known(conn, found[-1].id if found else None, _PAGE):
         found += page
     return found
+
+
+async def _store_tokens(conn: Connection) -> Sequence[UUID]:
+    """None in older schemas."""
+    row = await _row(conn, SQL("SELECT to_jsonb(leadership) -> 'store_tokens' FROM leadership"))
+    return [UUID(token) for token in row[0] or ()]
 
 
 async def _count(conn: Connection, table: str) -> int:

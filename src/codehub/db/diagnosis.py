@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from codehub.db.adoption import AdoptionDue, adoption_of
 from codehub.db.locks import AdvisoryLock
 from codehub.db.pool import Connection
 
@@ -17,6 +18,9 @@ SELECT now(),
        (SELECT unknown_resources FROM leadership WHERE unknown_epoch = epoch),
        (SELECT lost_commits FROM leadership),
        (SELECT lost_commits_at FROM leadership),
+       (SELECT store_trouble FROM leadership),
+       (SELECT adoption_due FROM leadership),
+       (SELECT adoption_due_of FROM leadership),
        (SELECT count(*) FROM workspaces
         WHERE operation <> 'NONE' AND deleted_at IS NULL AND op_started_at < now() - make_interval(secs => %(old)s)),
        (SELECT id::text || ' (' || operation || ')' FROM workspaces
@@ -42,6 +46,8 @@ class Diagnosis:
     unknown: int | None  # containers and volumes of no workspace, as that leader saw them; None: it has not said
     lost_commits: int | None  # that the database went back by, until a restore settles it …
     lost_commits_at: datetime | None  # … and when that was found
+    store_trouble: str | None  # why nothing is deleted from the archive store
+    adoption: AdoptionDue | None  # of a restore that has not ended
     stuck: int  # operations that began long ago
     oldest: str | None
     errors: int
@@ -53,5 +59,8 @@ class Diagnosis:
 async def diagnose(conn: Connection, *, stuck_after_seconds: float) -> Diagnosis:
     row = await (await conn.execute(_LOOK, {"leader": int(AdvisoryLock.LEADER), "old": stuck_after_seconds})).fetchone()
     assert row is not None
-    now, is_led, holder, unknown, lost, lost_at, stuck, oldest, errors, waits, outage, gc = row
-    return Diagnosis(now, is_led, holder, unknown, lost, lost_at, stuck, oldest, errors, waits, outage, gc or {})
+    now, is_led, holder, unknown, lost, lost_at, trouble, due, due_of, stuck, oldest, errors, waits, outage, gc = row
+    adoption = adoption_of(due, due_of)
+    return Diagnosis(
+        now, is_led, holder, unknown, lost, lost_at, trouble, adoption, stuck, oldest, errors, waits, outage, gc or {}
+    )

@@ -16,16 +16,18 @@ from psycopg.sql import SQL
 
 from codehub.db.pool import Connection
 from codehub.db.rows import COLUMNS, workspace_of
-from codehub.model.failure import LONGEST_DELAY
+from codehub.model.failure import LONGEST_DELAY, LONGEST_PUT_OFF
 from codehub.model.workspace import InstanceBackend, Workspace, WorkspaceId
 
 log = logging.getLogger(__name__)
 
+_PAUSES = {"longest": LONGEST_DELAY, "longest_put_off": LONGEST_PUT_OFF}
 _BEFORE_ALL = WorkspaceId(UUID(int=0))
 
 # Three disjoint sets, each found through the index named beside it. Left to the sweep, because only time or a person
 # will change them: ERROR without an unanswered recovery, the trash that waits for GC, and the pauses of an outage (one
-# that ends later than any pause is from before the clock jumped), but for an ARCHIVING that its user wants to leave.
+# that ends later than any pause is from before the clock jumped), but for an ARCHIVING that its user wants to leave. So
+# are the pauses of a home that could not be archived, unless its user wants the workspace again.
 NEEDING_WORK = SQL("""
 SELECT {COLUMNS} FROM (
     (SELECT * FROM workspaces  -- idx_workspaces_reconcile
@@ -33,6 +35,10 @@ SELECT {COLUMNS} FROM (
        AND NOT (error_reason IS NOT DISTINCT FROM 'Unreachable' AND retry_at IS NOT NULL
                 AND retry_at > %(now)s AND retry_at <= %(now)s + %(longest)s
                 AND NOT (operation = 'ARCHIVING' AND desired_state IN ('STANDBY', 'RUNNING')))
+       AND NOT (phase = 'STANDBY' AND operation = 'NONE' AND desired_state NOT IN ('STANDBY', 'RUNNING')
+                AND error_reason IS NOT DISTINCT FROM 'ActionFailed'
+                AND conditions -> 'policy.healthy' ->> 'reason' IS NOT DISTINCT FROM 'ArchiveFailed'
+                AND retry_at IS NOT NULL AND retry_at > %(now)s AND retry_at <= %(now)s + %(longest_put_off)s)
        AND id > %(after)s AND id <> ALL(%(but)s::uuid[])
      ORDER BY id LIMIT %(limit)s)
     UNION ALL
@@ -95,7 +101,7 @@ async def needing_work(
 
     async def page(after: WorkspaceId, limit: int) -> AsyncCursor[TupleRow]:
         return await conn.execute(
-            NEEDING_WORK, {"now": now, "longest": LONGEST_DELAY, "limit": limit, "after": after, "but": list(but)}
+            NEEDING_WORK, {**_PAUSES, "now": now, "limit": limit, "after": after, "but": list(but)}
         )
 
     return await _paged(page, after, limit)

@@ -73,10 +73,15 @@ END $clear$;
 # - an instance that it was starting may never have become ready, which nothing else would ask: it is started again;
 # - which volume such an operation was making or removing is forgotten, unless the workspace is deleted: it may be
 #   somebody's home by now, and is a person's to decide. A home that is live is remembered;
+# - a recovery that was asked for and not carried out yet answers the error of another world: it may have been carried
+#   out since, and carried out again it could remove the home that it led to. Whoever wants it says so again;
 # - nobody was idle while there was no CodeHub;
 # - what an administrator said of missing homes was said of another world. Older schemas have no place for it;
+# - a marker in the archive store that was this database's is so still; a restore elsewhere takes no store over;
 # - commits that were lost are settled herewith. They are counted on from the epoch, which is above every count there
 #   was before: its step is greater than the number of commits that are ever made between two restores.
+# - newer archives of the store are still to be adopted, unless nobody wants that: until it is done, by whoever goes on
+#   with it, no home is made from what the rows name (db/adoption.py).
 EPOCHS_PER_RESTORE = 1 << 32
 _SETTLE = """
 UPDATE {schema}.leadership SET epoch = greatest(epoch, {epoch}) + {step}, holder = 'a restore', since = now();
@@ -90,6 +95,8 @@ WHERE operation <> 'NONE';
 UPDATE {schema}.workspaces
 SET home_ctx = home_ctx || '{{"volume": "none", "incarnation": null, "uid": null, "restore_marker": null}}'
 WHERE deleted_at IS NULL AND home_ctx ->> 'volume' <> 'live';
+UPDATE {schema}.workspaces SET recover_request = NULL
+WHERE recover_request IS NOT NULL AND recover_request ->> 'id' IS DISTINCT FROM recover_handled_id::text;
 UPDATE {schema}.workspaces SET last_access_at = now() WHERE desired_state = 'RUNNING' AND deleted_at IS NULL;
 DO $losses$ BEGIN
     DELETE FROM {schema}.accepted_losses;
@@ -98,8 +105,15 @@ END $losses$;
 ALTER TABLE {schema}.leadership
     ADD COLUMN IF NOT EXISTS commits bigint NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS lost_commits bigint,
-    ADD COLUMN IF NOT EXISTS lost_commits_at timestamptz;
+    ADD COLUMN IF NOT EXISTS lost_commits_at timestamptz,
+    ADD COLUMN IF NOT EXISTS store_tokens uuid[] NOT NULL DEFAULT '{{}}',
+    ADD COLUMN IF NOT EXISTS store_trouble text;
+UPDATE {schema}.leadership SET store_tokens = {tokens}::uuid[] || store_tokens, store_trouble = NULL;
 UPDATE {schema}.leadership SET commits = greatest(commits, epoch), lost_commits = NULL, lost_commits_at = NULL;
+ALTER TABLE {schema}.leadership
+    ADD COLUMN IF NOT EXISTS adoption_due timestamptz,
+    ADD COLUMN IF NOT EXISTS adoption_due_of uuid[];
+UPDATE {schema}.leadership SET adoption_due = {adoption_due}, adoption_due_of = NULL;
 """
 
 # Which archives the database remembers (ADR 16), before anything draws a new op_id:
@@ -124,10 +138,12 @@ def script_before(before: Contents) -> str:
     return f"BEGIN;\n{_guard(before)}{_CLEAR}"
 
 
-def script_after(namespace: str, counts: Mapping[str, int], before: Contents, made_at: datetime) -> str:
+def script_after(
+    namespace: str, counts: Mapping[str, int], before: Contents, made_at: datetime, *, adopting: bool = False
+) -> str:
     """Statements that come after the dump's: they refuse what is not whole, and settle what is. No COMMIT.
 
-    `made_at` is the moment of the backup.
+    `made_at` is the moment of the backup; `adopting`: newer archives are adopted afterwards.
     """
     checks = SQL("").join(
         SQL(
@@ -138,7 +154,11 @@ def script_after(namespace: str, counts: Mapping[str, int], before: Contents, ma
     )
     forget = SQL(_FORGET).format(schema=Identifier(namespace), made_at=Literal(made_at))
     settle = SQL(_SETTLE).format(
-        schema=Identifier(namespace), epoch=Literal(before.epoch), step=Literal(EPOCHS_PER_RESTORE)
+        schema=Identifier(namespace),
+        epoch=Literal(before.epoch),
+        step=Literal(EPOCHS_PER_RESTORE),
+        tokens=Literal(list(before.store_tokens)),
+        adoption_due=Literal(made_at if adopting else None),
     )
     return f"SET lock_timeout = '30s';\n{checks.as_string()}{forget.as_string()}{settle.as_string()}{_guard(before)}"
 

@@ -124,6 +124,8 @@ def home_context_of(stored: dict[str, Any]) -> HomeContext:
         restore_marker=None if marker is None else ArchiveKey(marker),
         retired=tuple(Incarnation(retired) for retired in stored.get("retired", ())),
         instance_op=None if instance_op is None else OpId(UUID(instance_op)),
+        # An older version does not say: it may have asked for the removal of what it condemned.
+        removal_asked=bool(stored.get("removal_asked", stored["volume"] == VolumeState.CONDEMNED)),
         blank=bool(stored.get("blank", False)),
     )
 
@@ -136,6 +138,7 @@ def home_context_json(home: HomeContext) -> dict[str, Any]:
         "restore_marker": home.restore_marker,
         "retired": list(home.retired),
         "instance_op": None if home.instance_op is None else str(home.instance_op),
+        "removal_asked": home.removal_asked,
         "blank": home.blank,
     }
 

@@ -21,6 +21,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.drivers.archive_store import owner
 from codehub.drivers.archive_store.bucket import BucketObjects, S3Options
 from codehub.drivers.archive_store.folder import FolderObjects
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, MOST_BYTES, Meta, parse
@@ -30,6 +31,7 @@ from codehub.errors import DriverError, SettingsError, TerminalError, Unreachabl
 from codehub.model.gc import FoundArchive
 from codehub.model.names import META_SUFFIX, archive_key, meta_key, parse_archive_key
 from codehub.model.observation import ArchiveSeen
+from codehub.model.store_owner import StoreMarker
 from codehub.model.workspace import ArchiveKey, ErrorReason, OpId, WorkspaceId
 
 __all__ = ["ArchiveStore", "JobUrls", "Limits", "S3Options"]
@@ -106,14 +108,16 @@ class ArchiveStore:
             return _seen_from(error, key)
         return ArchiveSeen.VERIFIED
 
-    async def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
+    async def found(self, whose: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         """A meta without its object, and an upload that was never finished, are found too, as incomplete."""
         half: dict[str, tuple[datetime, int]] = {}  # seen is only the object or only the meta
         unfinished: dict[str, datetime] = {}
-        async for page in self._objects.pages(self._prefix if owner is None else f"{self._prefix}{owner}/"):
+        async for page in self._objects.pages(self._prefix if whose is None else f"{self._prefix}{whose}/"):
             whole: list[FoundArchive] = []
             for entry in page:
                 name = entry.path.removeprefix(self._prefix)
+                if name == owner.NAME:
+                    continue
                 key = name.removesuffix(META_SUFFIX)
                 if entry.unfinished:
                     unfinished[key] = entry.modified_at
@@ -150,6 +154,16 @@ class ArchiveStore:
             return
         await self._objects.copy(self._path(source), self._path(key), meta.size)
         await self._objects.put(self._path(meta_key(key)), meta.encode())
+
+    async def marker(self) -> StoreMarker | None:
+        """Whose store this is; None if nobody has said so yet."""
+        try:
+            return owner.parse(await self._objects.read(self._prefix + owner.NAME, owner.MOST_BYTES))
+        except Absent:
+            return None
+
+    async def leave_marker(self, marker: StoreMarker) -> None:
+        await self._objects.put(self._prefix + owner.NAME, owner.encode(marker))
 
     async def delete(self, key: ArchiveKey) -> None:
         """Unfinished uploads of it are ended too."""

@@ -17,6 +17,7 @@ from typing import Protocol
 from codehub.model.disk import Scarce
 from codehub.model.gc import FoundArchive
 from codehub.model.observation import ArchiveSeen, InstanceSeen, JobSeen, VolumeSeen
+from codehub.model.store_owner import StoreMarker
 from codehub.model.workspace import ArchiveKey, Incarnation, OpId, VolumeRef, WorkspaceId
 
 
@@ -120,10 +121,12 @@ class Volumes(Protocol):
         """
         ...
 
-    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef, *, archived: OpId | None = None) -> None:
         """Remove exactly this volume. Nothing to do if there is none; Refused if it is another, or in use.
 
-        Unreachable while it cannot be proven that nothing writes there any more: it is kept, and waited for.
+        Unreachable while it cannot be proven that nothing writes there any more: it is kept, and waited for. If it is
+        `archived` by this operation, a driver that can tell leaves it untouched when it is newer than that archive or
+        somebody else has it open: Refused, and said by VolumeSeen.kept from then on.
         """
         ...
 
@@ -189,7 +192,7 @@ class Archives(Protocol):
         """
         ...
 
-    def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
+    def found(self, whose: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         """Everything under the prefix, or one workspace's, page by page; raises Unreachable rather than stop early."""
         ...
 
@@ -199,6 +202,14 @@ class Archives(Protocol):
 
     async def copy(self, source: ArchiveKey, key: ArchiveKey) -> None:
         """Copy an archive inside the store, meta last. TerminalError ArchiveCorrupted if the source is not complete."""
+        ...
+
+    async def marker(self) -> StoreMarker | None:
+        """Whose store this is; None if nobody has said so yet. Raises Unreachable when it does not answer."""
+        ...
+
+    async def leave_marker(self, marker: StoreMarker) -> None:
+        """Put it in place of the one that is there."""
         ...
 
     async def delete(self, key: ArchiveKey) -> None:

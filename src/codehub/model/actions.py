@@ -28,9 +28,13 @@ class CreateVolume:
 
 @dataclass(frozen=True, slots=True)
 class DeleteVolume:
-    """Refused by the driver when the volume there is another one, or is in use by an instance or a job."""
+    """Refused by the driver when the volume there is another one, or is in use by an instance or a job.
+
+    `archived`: it goes because this operation's archive holds it, and stays if it is known to be newer.
+    """
 
     volume: VolumeRef
+    archived: OpId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,9 @@ def started(workspace: Workspace, operation: Operation, seen: Seen, now: datetim
         case Operation.STOPPING:
             endpoint = None  # no new visitor is sent to an instance that is going
         case Operation.ARCHIVING if status.phase is Phase.ARCHIVED:
-            home = replace(home, volume=VolumeState.CONDEMNED)  # a leftover: only the last step is left
+            # A leftover: only the last step is left. What this row had not condemned already may be half removed.
+            asked = home.removal_asked or home.volume is not VolumeState.CONDEMNED
+            home = replace(home, volume=VolumeState.CONDEMNED, removal_asked=asked)
         case Operation.DELETING:
             home = _condemned(workspace, home, seen)
             endpoint = None
@@ -122,7 +124,7 @@ def started(workspace: Workspace, operation: Operation, seen: Seen, now: datetim
 def _condemned(workspace: Workspace, home: HomeContext, seen: Seen) -> HomeContext:
     if seen.volume is not None and is_unknown(home, seen.volume) and may_delete_unknown(workspace):
         home = replace(home, incarnation=seen.volume.incarnation)
-    return replace(home, volume=VolumeState.CONDEMNED)
+    return replace(home, volume=VolumeState.CONDEMNED, removal_asked=True)
 
 
 def _own_volume_exists(status: Status, seen: Seen) -> bool:

@@ -29,13 +29,17 @@ def finishing(workspace: Workspace, seen: Seen) -> JobSeen | None:
 def action_for(
     job: JobSeen, workspace: Workspace, seen: Seen, now: datetime, rules: Rules
 ) -> tuple[Action | None, str]:
-    """What is done about it: nothing while it gets further, then the mark; one that stands still is removed."""
+    """What is done about it: nothing while it gets further, then the mark; one that stands still is removed.
+
+    So is one whose home cannot be marked: then a person decides about that home.
+    """
     assert seen.volume is not None
-    if job.state is JobState.SUCCEEDED and job.restore_marker is not None:
-        return a.MarkWhole(seen.volume.ref), "a restore that the database does not remember has made this home whole"
     status = workspace.status
     marks = (status.phase_changed_at, status.op_started_at, seen.deadline_from)
-    last = max(mark for mark in marks if mark is not None)
-    if job.state is JobState.SUCCEEDED or now - last > rules.time_limits[Operation.RESTORING]:
+    last = max((mark for mark in marks if mark is not None and mark <= now), default=now)  # as in failure.deadline
+    is_overdue = now - last > rules.time_limits[Operation.RESTORING]
+    if job.state is JobState.SUCCEEDED and job.restore_marker is not None and not is_overdue:
+        return a.MarkWhole(seen.volume.ref), "a restore that the database does not remember has made this home whole"
+    if job.state is JobState.SUCCEEDED or is_overdue:
         return a.RemoveJob(job.op_id), "a restore that the database does not remember got no further"
     return None, "a restore that the database does not remember is being finished"

@@ -3,7 +3,10 @@
 Tests and the simulation check every decision against this list; it is written from the contracts, not from the code.
 """
 
+from dataclasses import replace
+
 from codehub.model import actions as a
+from codehub.model.leaving import was_kept
 from codehub.model.observation import ArchiveSeen, Seen
 from codehub.model.observe import is_live
 from codehub.model.phase import LEVEL, VALID_PAIRS, calculate_phase
@@ -17,7 +20,7 @@ _ADJACENT = {
     Operation.RESTORING: {(Phase.ARCHIVED, Phase.STANDBY)},
     Operation.STARTING: {(Phase.STANDBY, Phase.RUNNING)},
     Operation.STOPPING: {(Phase.RUNNING, Phase.STANDBY), (Phase.STANDBY, Phase.RUNNING)},  # a start landed late
-    Operation.ARCHIVING: {(Phase.STANDBY, Phase.ARCHIVED)},
+    Operation.ARCHIVING: {(Phase.STANDBY, Phase.ARCHIVED), (Phase.ARCHIVED, Phase.STANDBY)},  # it was taken back
 }
 
 _OF_FAILED_ATTEMPTS = frozenset({ErrorReason.TIMEOUT, ErrorReason.RETRY_EXCEEDED})
@@ -74,7 +77,15 @@ def _of_the_end(workspace: Workspace, seen: Seen, decision: Decision) -> list[st
         broken.append("a whole home was shut because it could not be archived")
     if after.phase is Phase.ERROR or workspace.wish.deleted_at is not None or _is_finished(before.operation, after):
         return broken
-    if not whole or (after.home_ctx, after.archive_key, after.op_id) != (
+    if was_kept(workspace, seen):
+        untouched = (
+            replace(before.home_ctx, volume=VolumeState.LIVE, removal_asked=False),
+            before.archive_key,
+            before.op_id,
+        )
+        if (after.home_ctx, after.archive_key, after.op_id) != untouched:
+            broken.append("a volume was taken back as another home than was condemned")
+    elif not whole or (after.home_ctx, after.archive_key, after.op_id) != (
         before.home_ctx,
         before.archive_key,
         before.op_id,

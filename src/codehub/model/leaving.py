@@ -2,7 +2,8 @@
 
 Two ways lead out. Somebody wants the workspace again: it is *abandoned*. Or the archive cannot be made: it is *put
 off*, the workspace stays in STANDBY, says why, and is archived again after a pause. Either way the job goes first.
-After the commit there is no way back: the volume is condemned, and the archive is the home.
+After the commit the volume is condemned, and the archive is the home. One thing leads back from there: the driver found
+the volume newer than its archive, or somebody else at work in it, and left it untouched. It is *taken back*.
 """
 
 from dataclasses import replace
@@ -60,6 +61,30 @@ def put_off(workspace: Workspace, fault: Fault, now: datetime) -> Status:
         error_count=count,
         retry_at=now + pause_after(count),
     )
+
+
+def is_committed(status: Status) -> bool:
+    """Whether an ARCHIVING is in progress of which only the removal of the volume is left."""
+    return status.operation is Operation.ARCHIVING and status.home_ctx.volume is VolumeState.CONDEMNED
+
+
+def was_kept(workspace: Workspace, seen: Seen) -> bool:
+    """Whether the volume that an ARCHIVING condemned is still a whole home, and more than what is in the archive."""
+    status, volume = workspace.status, seen.volume
+    if status.operation is not Operation.ARCHIVING or status.home_ctx.volume is not VolumeState.CONDEMNED:
+        return False
+    return volume is not None and bool(volume.kept) and volume.whole and is_live(_relied_on(status).home_ctx, volume)
+
+
+def taken_back(workspace: Workspace, seen: Seen, now: datetime) -> Status:
+    """The status with that volume as the home again; its archive stays the one to go back to."""
+    assert seen.volume is not None
+    workspace = replace(workspace, status=_relied_on(workspace.status))
+    return put_off(workspace, Fault(ErrorReason.ACTION_FAILED, seen.volume.kept), now)
+
+
+def _relied_on(status: Status) -> Status:
+    return replace(status, home_ctx=replace(status.home_ctx, volume=VolumeState.LIVE, removal_asked=False))
 
 
 def pause_after(attempts: int) -> timedelta:

@@ -46,6 +46,7 @@ class VolumeSeen:
     uid: str = ""  # drawn by the driver each time it makes a volume: two of one incarnation still differ
     confirmed: bool = False  # of an absence: looked at directly, not only missing from a listing
     whole: bool = False  # marked (actions.MarkWhole): it was live once, or its restore was seen to be complete
+    kept: str = ""  # why its driver did not remove it for its archive's sake, untouched: it is newer, or in use
 
     @property
     def ref(self) -> VolumeRef:
@@ -85,6 +86,7 @@ class JobSeen:
     progress_at: datetime | None = None  # by its own clock, so only that it changed says that it got further
     bytes_done: int = 0
     files_done: int = 0
+    in_use: str = ""  # who else has the home open that was archived, and may have written after it was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ class Seen:
     archive: ArchiveSeen | None = None  # of the committed archive_key
     op_archive: ArchiveSeen | None = None  # of the key that the current op_id would have
     jobs: tuple[JobSeen, ...] | None = None
+    adoption_due: bool = False  # a restored database: the store may have a newer home than the row names
     store_out: bool = False  # the archive store is known to be out: nothing that needs it is started
     # No deadline ran before this: the end of its drivers' last outage, the moment this leader began to look, or the
     # last progress of its job, also of one that is gone by now.

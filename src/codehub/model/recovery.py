@@ -2,8 +2,9 @@
 
 A plain recovery only clears the error; the state is judged anew in the same tick, so a loss that is still there stays
 an ERROR. Naming a source settles what the home is from now on. A half-restored home is never made live, nor is a
-condemned one while its archive is intact; a volume that nothing proves whole only when that was forced. A whole volume
-is given up only when that was forced, and then for good; a volume that may be half restored, for the archive.
+condemned one once its removal was asked for, while its archive is intact; a volume that nothing proves whole only when
+that was forced. A whole volume is given up only when that was forced, and then for good; a volume that may be half
+restored, for the archive.
 """
 
 from dataclasses import replace
@@ -98,6 +99,8 @@ def _recovered_home(status: Status, request: RecoverRequest, volume: VolumeSeen)
             own = volume.incarnation == home.incarnation
             half_restored = own and home.volume is VolumeState.RESTORING and not volume.whole
             moved_on_from = volume.incarnation in home.retired  # half-made, half-deleted or given up by force
+            if own and home.volume is VolumeState.CONDEMNED and home.uid not in (None, volume.uid):
+                return None  # a blank one that a late creation put in its place
             if half_restored or moved_on_from or (own and _is_condemned_with_archive(status)):
                 return None
             if not volume.exists:
@@ -137,4 +140,5 @@ def _given_up(home: HomeContext, volume: VolumeSeen, *, for_good: bool, blank: b
 
 def _is_condemned_with_archive(status: Status) -> bool:
     archive_lost = status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS
-    return status.home_ctx.volume is VolumeState.CONDEMNED and status.archive_key is not None and not archive_lost
+    condemned = status.home_ctx.volume is VolumeState.CONDEMNED and status.home_ctx.removal_asked
+    return condemned and status.archive_key is not None and not archive_lost

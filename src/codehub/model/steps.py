@@ -14,7 +14,7 @@ from codehub.model import actions as a
 from codehub.model.actions import Action
 from codehub.model.conditions import without_adoption
 from codehub.model.failure import Fault, after_failure
-from codehub.model.names import archive_key
+from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.observation import ArchiveSeen, JobSeen, JobState, Life, Seen, VolumeSeen
 from codehub.model.observe import is_asked_for, is_leftover, is_live, lacks_mark
 from codehub.model.suspicion import is_absence_unsure
@@ -186,6 +186,10 @@ def _archiving(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpI
             anew = _begun_again(status, now, fresh_op_id)
             return Change(anew, "a container appeared: the archive is made anew", a.RemoveInstance())
         return Act(a.RemoveInstance(), "no container may run while its home is archived")
+    if job is not None and job.in_use:
+        # What was written after the job read it is in no archive: nothing made under this op_id may be committed.
+        failed = after_failure(workspace, Fault(ErrorReason.ACTION_FAILED, job.in_use), now)
+        return Change(_begun_again(failed, now, fresh_op_id), "somebody else has the home open: it is archived anew")
     if job is not None and job.state is JobState.RUNNING:
         return Wait("the home is being archived")
     if seen.op_archive is ArchiveSeen.VERIFIED:
@@ -234,7 +238,12 @@ def _remove_archived(workspace: Workspace, seen: Seen) -> Step:
         return Wait("the volume is gone")
     if seen.archive is not ArchiveSeen.VERIFIED:
         return Wait("the archive must be verified before the volume is removed")
-    return _clear_the_place(status.home_ctx, seen)
+    assert status.archive_key is not None
+    step = _clear_the_place(status.home_ctx, seen, archived=parse_archive_key(status.archive_key).op_id)
+    if not isinstance(step, Act) or status.home_ctx.removal_asked:
+        return step
+    asked = replace(status, home_ctx=replace(status.home_ctx, removal_asked=True))
+    return Change(asked, step.why, step.action)  # before the call: from then on nobody takes this volume back
 
 
 def _making_archive(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> Step:
@@ -271,9 +280,9 @@ def _deleting(workspace: Workspace, seen: Seen) -> Step:
     return _clear_the_place(status.home_ctx, seen)
 
 
-def _clear_the_place(home: HomeContext, seen: Seen) -> Step:
+def _clear_the_place(home: HomeContext, seen: Seen, *, archived: OpId | None = None) -> Step:
     """Remove a volume that this row made earlier, by its incarnation; one it did not make is a person's to decide."""
     assert seen.volume is not None
     if is_leftover(home, seen.volume):
-        return Act(a.DeleteVolume(seen.volume.ref), "an old volume is removed")
+        return Act(a.DeleteVolume(seen.volume.ref, archived), "an old volume is removed")
     return Fault(ErrorReason.VOLUME_UNKNOWN, "")

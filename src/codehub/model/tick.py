@@ -26,7 +26,17 @@ from codehub.model.failure import (
 )
 from codehub.model.finishing import action_for, finishing
 from codehub.model.health import judge, lasting_fault
-from codehub.model.leaving import abandoned, can_be_left, is_abandoned, is_hidden, put_off, unless_wanted_again
+from codehub.model.leaving import (
+    abandoned,
+    can_be_left,
+    is_abandoned,
+    is_committed,
+    is_hidden,
+    put_off,
+    taken_back,
+    unless_wanted_again,
+    was_kept,
+)
 from codehub.model.observation import ArchiveSeen, Seen
 from codehub.model.observe import is_asked_for, is_live, lacks_mark, observe
 from codehub.model.phase import calculate_phase
@@ -39,6 +49,8 @@ from codehub.model.workspace import Desired, ErrorReason, Operation, OpId, Phase
 OBSERVED_AT_EVERY = timedelta(hours=6)  # an observation that changes nothing is noted this rarely
 
 NEEDS_STORE = frozenset({Operation.RESTORING, Operation.ARCHIVING, Operation.CREATE_EMPTY_ARCHIVE})
+# Begun from what the row names, or from nothing: of a restored database that may be an older home than there is.
+MAKES_HOME = frozenset({Operation.RESTORING, Operation.PROVISIONING, Operation.CREATE_EMPTY_ARCHIVE})
 _STORE_SILENT = frozenset({ArchiveSeen.UNREACHABLE, ArchiveSeen.TIMEOUT})
 
 
@@ -96,6 +108,9 @@ def _control(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId, ru
     if lasting is None and is_abandoned(looked, seen):
         why = f"it should be {looked.wish.desired_state}: archiving is abandoned, and its home stays as it is"
         return Decision(_derived(looked, abandoned(status), seen, now), None, why)
+    if lasting is None and not seen.jobs and was_kept(looked, seen):
+        back = _derived(looked, taken_back(looked, seen, now), seen, now)
+        return Decision(back, None, back.conditions.healthy.message)
     fault = lasting or ending_fault(looked, rules)
     if fault is None and is_complete(looked, seen):
         done = completed(looked, seen)
@@ -141,6 +156,8 @@ def _begin(looked: Workspace, seen: Seen, now: datetime, fresh_op_id: OpId) -> D
         return Decision(status, None, "its home could not be archived; the next attempt waits")
     if plan.operation is Operation.NONE:
         return Decision(_forgotten(looked, seen), _mark(looked, seen), plan.why)
+    if plan.operation in MAKES_HOME and seen.adoption_due:
+        return Decision(status, None, "the database was restored, and newer archives are to be adopted first")
     if plan.operation in NEEDS_STORE and (seen.store_out or seen.archive in _STORE_SILENT):
         return Decision(status, None, "the archive store is out")
     begun = started(looked, plan.operation, seen, now, fresh_op_id)
@@ -233,8 +250,10 @@ def _overdue(looked: Workspace, seen: Seen, now: datetime, rules: Rules) -> Faul
         return None
     if seen.jobs is None or seen.instance is None or seen.volume is None:
         return None
-    # One archive that cannot be read back, in a store that answers, may be left; it is made anew later.
-    is_silent = bool({seen.archive, seen.op_archive} & _STORE_SILENT) and not can_be_left(looked, seen)
+    # One archive that cannot be read back, in a store that answers: it is made anew later. Or its volume is condemned,
+    # and still whole: whether that one is the home is a person's to decide.
+    has_way_on = can_be_left(looked, seen) or is_committed(status)
+    is_silent = bool({seen.archive, seen.op_archive} & _STORE_SILENT) and not has_way_on
     if status.operation in NEEDS_STORE and (seen.store_out or is_silent):
         return None
     if now <= until:

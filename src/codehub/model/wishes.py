@@ -171,7 +171,10 @@ def delete(workspace: Workspace, now: datetime, *, purge: bool = False, confirme
 
 
 def _may_have_a_home(workspace: Workspace) -> bool:
-    return workspace.status.conditions.volume_ready.status or _has_unknown_volume(workspace)
+    home, conditions = workspace.status.home_ctx, workspace.status.conditions
+    condemned = home.volume is VolumeState.CONDEMNED and not home.removal_asked  # whole, as long as it is there
+    here = condemned and conditions.volume_ready.reason == c.VOLUME_CONDEMNED
+    return conditions.volume_ready.status or here or _has_unknown_volume(workspace)
 
 
 def _has_unknown_volume(workspace: Workspace) -> bool:

@@ -122,6 +122,7 @@ class HomeContext:
     up late, one that is in neither `incarnation` nor `retired` never. `uid` is the very volume that became live: a
     blank one that a late creation put in its place has the same incarnation but another uid.
     `instance_op` is the STARTING whose instance counts; any other instance gets no endpoint and is removed.
+    `removal_asked`: of a condemned volume, that it may be half removed, or be removed by a call that lands late.
     """
 
     volume: VolumeState = VolumeState.NONE
@@ -130,6 +131,7 @@ class HomeContext:
     restore_marker: ArchiveKey | None = None
     retired: tuple[Incarnation, ...] = ()
     instance_op: OpId | None = None
+    removal_asked: bool = False
     blank: bool = False  # a recovery chose a blank home: the source archive is not copied again
 
     def draw(self, op_id: OpId, volume: VolumeState) -> "HomeContext":

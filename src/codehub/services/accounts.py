@@ -17,7 +17,8 @@ from codehub.db.accounts import UserRow
 from codehub.db.pool import Connection, Pool, connection
 from codehub.errors import Conflict, Invalid, NotAllowed, NotFound
 from codehub.model.sentences import number_of
-from codehub.model.workspace import UserId
+from codehub.model.wishes import NEEDS_CONFIRMATION
+from codehub.model.workspace import UserId, WorkspaceId
 from codehub.services import audit, passwords
 from codehub.services.actors import Actor, UserRole
 from codehub.services.workspaces import deleting
@@ -26,6 +27,7 @@ from codehub.services.workspaces.terms import Terms
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 FIRST_ADMIN = "admin"
 LIMITS = ("max_running", "max_workspaces")
+_MOST_NAMES = 5
 
 
 class Leaving(StrEnum):
@@ -152,7 +154,8 @@ async def delete(
     """For good. What they own goes to the trash, or is deleted for good, which must be said where there is any; then
     what is in the trash already goes with it.
 
-    They are out at once. Conflict while something of theirs is busy: then it is asked again, and goes on.
+    They are out at once. Conflict while something of theirs is busy: then it is asked again, and goes on. Conflict also
+    where the trash would lose a home, because it cannot be archived: nobody has confirmed that for each of them.
     """
     actor.require_admin()
     actor.require_session()
@@ -176,26 +179,46 @@ async def delete(
             )
         await _set_disabled(conn, was, disabled=True)
         theirs = await left_of(conn, UserId(user))
-    busy = []
-    for identity in theirs:
-        try:
-            await deleting.delete(pool, terms, actor, identity, purge=purge, confirmed=True)
-        except NotFound:
-            continue
-        except Conflict:
-            busy.append(identity)
-    if busy:
-        raise Conflict(
-            f"{number_of(len(busy), 'workspace')} of {was.username} cannot be deleted at this moment.",
-            "The account is disabled. Delete it again when they are at rest.",
-            code="workspaces_busy",
-            details={"workspaces": len(busy)},
-        )
+    await _delete_workspaces(pool, terms, actor, theirs, purge=purge, of=was.username)
     async with connection(pool) as conn:
         if await left_of(conn, UserId(user)):  # made meanwhile, by whoever was not out yet
             raise Conflict("A workspace was created meanwhile.", "Delete the account again.", code="workspaces_busy")
         await accounts.delete(conn, user)
         await audit.record(conn, actor, "user.delete", None, user=user, username=was.username, workspaces=workspaces)
+
+
+async def _delete_workspaces(
+    pool: Pool, terms: Terms, actor: Actor, owned: Sequence[WorkspaceId], *, purge: bool, of: str
+) -> None:
+    """Each of them that can go; then Conflict, if any could not."""
+    busy: list[WorkspaceId] = []
+    losing: list[WorkspaceId] = []
+    for identity in owned:
+        try:
+            await deleting.delete(pool, terms, actor, identity, purge=purge, confirmed=purge)
+        except NotFound:
+            continue
+        except Conflict as refused:
+            (losing if refused.code == NEEDS_CONFIRMATION else busy).append(identity)
+    if losing:
+        async with connection(pool) as conn:
+            shown = await listing.by_ids(conn, losing)
+        named = [{"id": str(one), "name": shown[one].name if one in shown else str(one)} for one in losing]
+        names = ", ".join(each["name"] for each in named[:_MOST_NAMES]) + (", …" if len(named) > _MOST_NAMES else "")
+        raise Conflict(
+            f"{number_of(len(named), 'workspace')} of {of} cannot be archived, and their homes would be lost: {names}.",
+            "The account is disabled. Recover or delete each of these workspaces, or delete all of them for good: "
+            "workspaces=purge.",
+            code="workspaces_need_confirmation",
+            details={"workspaces": named},
+        )
+    if busy:
+        raise Conflict(
+            f"{number_of(len(busy), 'workspace')} of {of} cannot be deleted at this moment.",
+            "The account is disabled. Delete it again when they are at rest.",
+            code="workspaces_busy",
+            details={"workspaces": len(busy)},
+        )
 
 
 async def reset_password(pool: Pool, username: str, password: str) -> UserRow:

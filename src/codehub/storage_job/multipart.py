@@ -6,14 +6,14 @@ be answered within a time that grows with its size; how long it is tried again g
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
 from .parts import MIB, MOST_PARTS, held_at_once, size_of
 from .patience import Patience
 from .protocol import JobFailed, StoreUnreachable, TryAgain
-from .unfinished import Content, Piece, Unfinished
+from .unfinished import Content, Piece, Unfinished, UploadGone
 
 PIECE = 256 << 10  # what must be taken within one time limit
 SLOWEST = 4 * MIB  # bytes a second that a store digests a part with, at least
@@ -29,18 +29,40 @@ class Multipart:
 
     def upload(self, chunks: Iterable[Piece], moved: Callable[[int], None]) -> None:
         """All of `chunks`, or an error and nothing."""
-        upload_id = self._bucket.begin()
-        try:
-            tags = self._send_all(upload_id, chunks, moved)
-            self._patience.call(lambda: self._bucket.complete(upload_id, tags))
-        except BaseException:
-            with suppress(JobFailed, OSError):
-                self._bucket.abort()
-            raise
+        self._patience.call(self._bucket.abort)
+        begun = 0
 
-    def _send_all(self, upload_id: str, chunks: Iterable[Piece], moved: Callable[[int], None]) -> list[str]:
+        def begin() -> str:
+            nonlocal begun
+            begun += 1
+            return self._bucket.begin()
+
+        upload_id = self._patience.call(begin)
+        try:
+            cutter = Cutter(chunks)
+            tags = self._send_all(upload_id, cutter, moved)
+            self._patience.call(lambda: self._complete(upload_id, tags, cutter.taken))
+        except BaseException:
+            self._end_all()
+            raise
+        if begun > 1:  # one whose answer was lost
+            self._end_all()
+
+    def _complete(self, upload_id: str, tags: Sequence[str], size: int) -> None:
+        """Repeated after a lost answer, it may find that the upload has become the object already."""
+        try:
+            self._bucket.complete(upload_id, tags)
+        except UploadGone:
+            if not self._bucket.is_made_of(size, tags):
+                raise
+
+    def _end_all(self) -> None:
+        """As far as the store lets us: the next job of this archive ends what is left."""
+        with suppress(JobFailed, OSError):
+            self._bucket.abort()
+
+    def _send_all(self, upload_id: str, cutter: "Cutter", moved: Callable[[int], None]) -> list[str]:
         """The tag of each part."""
-        cutter = Cutter(chunks)
         tags: list[str] = []
         on_their_way: deque[Future[str]] = deque()
         with ThreadPoolExecutor(4, "part") as pool:
@@ -89,6 +111,7 @@ class Cutter:
     def __init__(self, chunks: Iterable[Piece]) -> None:
         self._chunks = iter(chunks)
         self._rest: memoryview | None = None
+        self.taken = 0  # bytes
 
     def must_be_at_end(self) -> None:
         if self.take(1):
@@ -106,5 +129,6 @@ class Cutter:
             part.append(self._rest[:size])
             taken = len(part[-1])
             size -= taken
+            self.taken += taken
             self._rest = self._rest[taken:] if taken < len(self._rest) else None
         return part

@@ -137,7 +137,6 @@ class S3Object:
             if sum(map(len, first)) < part:
                 obstore.put(self._store, self._key, b"".join(first), use_multipart=False)
                 return
-            self._unfinished.abort()
             if self._unfinished.access_key:
                 upload = Multipart(self._unfinished, timeout=self._timeout, retry=self._retry, unit=self._unit)
                 upload.upload(chain(first, rest), moved)

@@ -15,18 +15,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape, unescape
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from .answers import code_in
-from .protocol import StoreUnreachable
+from .protocol import StoreUnreachable, TryAgain
 from .refusals import refusal
 
 Piece = bytes | memoryview
-Exchange = tuple[int, str, str]
 _UPLOAD = re.compile(r"<Upload>.*?</Upload>", re.DOTALL)
+_PART_TAG = re.compile(r'"?([0-9a-f]{32})"?')
+_WHOLE_TAG = re.compile(r'"?([0-9a-f]{32}-[0-9]+)"?')
+_NO_UPLOAD = "NoSuchUpload"
 _SECONDS = 20
 _NOT_FOR_US = (403, 405, 501)  # may not be listed, or cannot be: no reason to keep a home from its archive
+
+
+class UploadGone(TryAgain):
+    """There is no such upload: it was ended, or has become the object and the answer that said so was lost."""
+
+
+class Answer(NamedTuple):
+    status: int
+    body: str
+    tag: str
+    size: int | None  # of what was asked for, where the answer says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +89,18 @@ class Unfinished:
 
     def begin(self) -> str:
         """Begin an upload; its id."""
-        status, body, _ = self._exchange("POST", self.key, {"uploads": ""})
-        return unescape(part(_checked(status, body), "UploadId"))
+        answer = self._exchange("POST", self.key, {"uploads": ""})
+        return unescape(part(_checked(answer), "UploadId"))
 
     def put_part(self, upload_id: str, number: int, content: "Content") -> str:
         """Send one part; its tag."""
         query = {"partNumber": str(number), "uploadId": upload_id}
-        status, body, tag = self._exchange("PUT", self.key, query, content)
-        _checked(status, body)
-        return tag
+        answer = self._exchange("PUT", self.key, query, content)
+        _checked(answer)
+        return answer.tag
 
     def complete(self, upload_id: str, tags: Sequence[str]) -> str:
-        """Make the object of all its parts."""
+        """Make the object of all its parts. UploadGone: perhaps it was made."""
         parts = "".join(
             f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
             for number, tag in enumerate(tags, 1)
@@ -95,20 +108,34 @@ class Unfinished:
         body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
         digest = hashlib.sha256(body).hexdigest()
         content = Content(lambda: iter([body]), len(body), digest, _SECONDS, 60 + len(tags) / 50)
-        status, said, _ = self._exchange("POST", self.key, {"uploadId": upload_id}, content)
-        return _checked(status, said)
+        answer = self._exchange("POST", self.key, {"uploadId": upload_id}, content)
+        if answer.status == 404 and code_in(answer.body) == _NO_UPLOAD:
+            raise UploadGone(f"an upload vanished from the archive store (404 {_NO_UPLOAD})")
+        return _checked(answer)
+
+    def is_made_of(self, size: int, tags: Sequence[str]) -> bool:
+        """Whether the object is there and is that of these parts, as far as the store's tags tell."""
+        found = self._exchange("HEAD", self.key, {})
+        if found.status == 404:
+            return False
+        _checked(found)
+        expected = _tag_of(tags)
+        told = _WHOLE_TAG.fullmatch(found.tag)
+        return found.size == size and (expected is None or told is None or told[1] == expected)
 
     def _ask(self, method: str, key: str, query: Mapping[str, str], allowed: tuple[int, ...]) -> str:
-        status, body, _ = self._exchange(method, key, query)
-        if status not in allowed:
-            raise StoreUnreachable(f"the archive store answers {status} to a question about unfinished uploads")
-        return body
+        answer = self._exchange(method, key, query)
+        if answer.status not in allowed:
+            raise StoreUnreachable(f"the archive store answers {answer.status} to a question about unfinished uploads")
+        return answer.body
 
-    def _exchange(self, method: str, key: str, query: Mapping[str, str], content: "Content | None" = None) -> Exchange:
-        """Status, body and tag of the answer."""
+    def _exchange(self, method: str, key: str, query: Mapping[str, str], content: "Content | None" = None) -> Answer:
         address = urlsplit(self.base)
         path = quote(f"{address.path}/{key}".rstrip("/") or "/", safe="/~-._")
+        target = path
         asked = "&".join(f"{name}={quote(query[name], safe='~-._')}" for name in sorted(query))
+        if asked:
+            target = f"{path}?{asked}"
         connection = self._connection(address.scheme, address.netloc, content.stall if content else _SECONDS)
         digest = content.sha256 if content else hashlib.sha256(b"").hexdigest()
         headers = self._signed(method, address.netloc, path, asked, digest)
@@ -116,14 +143,16 @@ class Unfinished:
             # A server that refuses may answer and hang up before it has everything.
             with suppress(BrokenPipeError, ConnectionResetError):
                 if content is None:
-                    connection.request(method, f"{path}?{asked}", headers=headers)
+                    connection.request(method, target, headers=headers)
                 else:
                     length = {"content-length": str(content.size)}
-                    connection.request(method, f"{path}?{asked}", body=content.pieces(), headers=headers | length)
+                    connection.request(method, target, body=content.pieces(), headers=headers | length)
             if connection.sock is not None and content is not None:
                 connection.sock.settimeout(content.limit)
             answer = connection.getresponse()
-            return answer.status, answer.read().decode(errors="replace"), answer.headers.get("ETag", "")
+            told = answer.headers.get("Content-Length", "")
+            size = int(told) if told.isdecimal() else None
+            return Answer(answer.status, answer.read().decode(errors="replace"), answer.headers.get("ETag", ""), size)
         except (OSError, http.client.HTTPException) as error:
             raise StoreUnreachable(f"the archive store does not answer: {error!r}") from error
         finally:
@@ -168,12 +197,21 @@ class Content:
     limit: float  # seconds until it is answered, once all was sent
 
 
-def _checked(status: int, body: str) -> str:
+def _checked(answer: Answer) -> str:
     """The body of a success; S3 may report an error inside a 200 too."""
-    code = code_in(body) if "<Error>" in body else ""
-    if 200 <= status < 300 and not code:
-        return body
-    raise refusal(status, code)
+    code = code_in(answer.body) if "<Error>" in answer.body else ""
+    if 200 <= answer.status < 300 and not code:
+        return answer.body
+    raise refusal(answer.status, code)
+
+
+def _tag_of(tags: Sequence[str]) -> str | None:
+    """That of an object made of parts with these tags, where those are their MD5; a store may have others."""
+    digests = [_PART_TAG.fullmatch(tag) for tag in tags]
+    if not all(digests):
+        return None
+    joined = b"".join(bytes.fromhex(digest[1]) for digest in digests if digest)
+    return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(tags)}"
 
 
 def part(xml: str, name: str) -> str:

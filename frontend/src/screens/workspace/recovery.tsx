@@ -4,22 +4,16 @@ import { useState } from "react";
 import { ApiError } from "../../api/client.ts";
 import type { RecoverFrom, Workspace } from "../../api/types.ts";
 import { t } from "../../lib/language.ts";
-import { conditionWord } from "../../lib/phrases.ts";
+import { conditionWord, phaseWord } from "../../lib/phrases.ts";
+import { forcedOf, GIVES_UP } from "../../lib/recovering.ts";
 import { recover } from "../../state/verbs.ts";
 import { Ask } from "../../ui/dialog.tsx";
 import { Icon } from "../../ui/icons.tsx";
 import { Button, Problem } from "../../ui/parts.tsx";
 import { say } from "../../ui/toasts.tsx";
 
-/** Those that give something up are asked about once more. */
-const GIVES_UP: RecoverFrom[] = ["archive", "blank"];
-
-/** Administrators may do so although a whole home is on disk, which is then given up. */
-function forcedOf(workspace: Workspace, isAdmin: boolean): RecoverFrom[] {
-  const possible = workspace.error?.can_recover_from ?? [];
-  const home = GIVES_UP.filter((from) => from !== "archive" || workspace.archived);
-  return isAdmin ? home.filter((from) => !possible.includes(from)) : [];
-}
+type Afterwards = "RUNNING" | "STANDBY" | "ARCHIVED";
+const AFTERWARDS: Afterwards[] = ["RUNNING", "STANDBY", "ARCHIVED"];
 
 interface RecoveryProps {
   workspace: Workspace;
@@ -32,16 +26,20 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
   const [asking, setAsking] = useState<{ from: RecoverFrom; forced: boolean } | null>(null);
   const [busy, setBusy] = useState<RecoverFrom | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
+  const [chosen, setChosen] = useState<Afterwards | null>(null);
   const trouble = workspace.error;
   if (workspace.phase !== "ERROR" || !trouble || workspace.deleted_at) return null;
 
   const forcible = forcedOf(workspace, isAdmin);
+  const asked = AFTERWARDS.find((each) => each === workspace.desired_state) ?? "STANDBY";
+  const afterwards = chosen ?? asked;
+  const consequence = (from: RecoverFrom) => t(from === "volume" ? "recovery.unproven_text" : "recovery.forced_text");
 
   async function go(from: RecoverFrom, forced: boolean): Promise<void> {
     setBusy(from);
     setError(null);
     try {
-      await recover(workspace.id, from, forced);
+      await recover(workspace.id, from, forced, afterwards);
       setAsking(null);
       say(t("recovery.asked"));
       await reload();
@@ -76,23 +74,36 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
           </li>
         ))}
       </ul>
-      {forcible.length > 0 && (
-        <details>
-          <summary>{t("recovery.forced")}</summary>
-          <p className="fine">{t("recovery.forced_text")}</p>
-          <div className="verb-row">
-            {forcible.map((from) => (
-              <Button
-                key={from}
-                kind="danger"
-                disabled={busy !== null}
-                onClick={() => setAsking({ from, forced: true })}
-              >
-                {t(`recover.${from}`)}
-              </Button>
-            ))}
-          </div>
-        </details>
+      <label className="sort">
+        <span>{t("recovery.then")}</span>
+        <select value={afterwards} onChange={(event) => setChosen(event.target.value as Afterwards)}>
+          {AFTERWARDS.map((each) => (
+            <option key={each} value={each}>
+              {phaseWord(each)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {[forcible.filter((from) => from === "volume"), forcible.filter((from) => from !== "volume")].map(
+        ([first, ...more]) =>
+          first && (
+            <details key={first}>
+              <summary>{t(first === "volume" ? "recovery.unproven" : "recovery.forced")}</summary>
+              <p className="fine">{consequence(first)}</p>
+              <div className="verb-row">
+                {[first, ...more].map((from) => (
+                  <Button
+                    key={from}
+                    kind="danger"
+                    disabled={busy !== null}
+                    onClick={() => setAsking({ from, forced: true })}
+                  >
+                    {t(`recover.${from}`)}
+                  </Button>
+                ))}
+              </div>
+            </details>
+          ),
       )}
       {!asking && <Problem error={error} />}
       {asking && (
@@ -105,8 +116,8 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
           onYes={() => void go(asking.from, asking.forced)}
           onClose={() => setAsking(null)}
         >
-          <p>{t(`recover.${asking.from}_hint`)}</p>
-          {asking.forced && <p>{t("recovery.forced_text")}</p>}
+          {!(asking.forced && asking.from === "volume") && <p>{t(`recover.${asking.from}_hint`)}</p>}
+          {asking.forced && <p>{consequence(asking.from)}</p>}
         </Ask>
       )}
     </section>

@@ -1,11 +1,12 @@
 """Whether the archives that workspaces need are in the store that the settings name."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 from codehub.cli.checks.servers import SECONDS
 from codehub.config import Settings
-from codehub.coordinator.archive_losses import Archived, missing_of, sample
+from codehub.coordinator.archive_losses import InStore, missing_of, sample
 from codehub.db import archives as rows
 from codehub.db.pool import Pool, Role, connection, open_pool
 from codehub.drivers.load import open_store
@@ -23,9 +24,10 @@ async def look(settings: Settings, database_url: str, data_dir: Path) -> list[Fi
     """Looks at a few; nothing where the store or the database does not answer, which others tell."""
     try:
         async with asyncio.timeout(SECONDS), open_pool(database_url, Role.API, max_size=1) as pool:
-            few = await sample(lambda after, limit: _read(pool, after, limit), None)
+            retention = timedelta(seconds=settings.gc.trash_retention_seconds)
+            few = await sample(lambda after, limit: _read(pool, retention, after, limit), None)
             url = settings.store.url or (data_dir / "archives").as_uri()
-            missing, looked = await missing_of(open_store(settings.store, url), list(few.values()))
+            missing, looked = await missing_of(open_store(settings.store, url), few)
     except (CodeHubError, TimeoutError):
         return []
     if looked == 0:
@@ -43,6 +45,6 @@ async def look_at_own(settings: Settings, data_dir: Path) -> list[Finding]:
     return await look(settings, url, data_dir)
 
 
-async def _read(pool: Pool, after: WorkspaceId | None, limit: int) -> Archived:
+async def _read(pool: Pool, retention: timedelta, after: WorkspaceId | None, limit: int) -> InStore:
     async with connection(pool) as conn:
-        return await rows.archived(conn, after, limit)
+        return await rows.in_store_alone(conn, retention, after, limit)

@@ -27,7 +27,7 @@ from codehub.drivers.docker.options import DockerOptions
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import volume_name
 from codehub.model.observation import VolumeSeen
-from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
+from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
 
 log = structlog.get_logger()
 
@@ -84,7 +84,13 @@ class DockerVolumes:
         except EngineError as error:
             raise ActionFailed(f"The engine does not mark {volume_name(workspace_id)}: {error.message}.") from error
 
-    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+    async def delete(
+        self,
+        workspace_id: WorkspaceId,
+        volume: VolumeRef,
+        *,
+        archived: OpId | None = None,  # noqa: ARG002 - who else has a volume is not seen from here
+    ) -> None:
         found = await self.look(workspace_id)
         if not found.exists:
             await self._remove_stale_anchor(workspace_id)

@@ -19,7 +19,7 @@ from codehub.drivers.kubernetes.options import KubernetesOptions
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import volume_name
 from codehub.model.observation import VolumeSeen
-from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
+from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
 
 log = structlog.get_logger()
 
@@ -64,7 +64,13 @@ class KubernetesVolumes:
         uid = claim["metadata"]["uid"]
         await self._note(volume_name(workspace_id), uid, {m.WHOLE: uid})
 
-    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+    async def delete(
+        self,
+        workspace_id: WorkspaceId,
+        volume: VolumeRef,
+        *,
+        archived: OpId | None = None,  # noqa: ARG002 - who else has a volume is not seen from here
+    ) -> None:
         name = volume_name(workspace_id)
         for _ in range(_TRIES):
             claim = await self._find(workspace_id)

@@ -9,6 +9,7 @@ from codehub.errors import TerminalError, Unreachable
 from codehub.model.gc import FoundArchive
 from codehub.model.names import parse_archive_key
 from codehub.model.observation import ArchiveSeen
+from codehub.model.store_owner import StoreMarker
 from codehub.model.workspace import ArchiveKey, ErrorReason, WorkspaceId
 
 if TYPE_CHECKING:
@@ -43,13 +44,22 @@ class MemoryArchives:
         except Unreachable:
             return ArchiveSeen.UNREACHABLE
 
-    async def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
+    async def marker(self) -> StoreMarker | None:
+        return await self._world.faults.call("archives.marker", None, lambda: self._world.store_marker, None)
+
+    async def leave_marker(self, marker: StoreMarker) -> None:
+        def effect() -> None:
+            self._world.store_marker = marker
+
+        await self._world.faults.call("archives.leave_marker", None, effect, None)
+
+    async def found(self, whose: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         def effect() -> list[FoundArchive]:
             hidden = self._world.faults.hides("archives.found")
             return [
                 FoundArchive(key, stored.modified_at, stored.has_object and stored.has_meta)
                 for key, stored in sorted(self._world.stored.items())
-                if not hidden(whose := parse_archive_key(key).workspace_id) and owner in (None, whose)
+                if not hidden(owner := parse_archive_key(key).workspace_id) and whose in (None, owner)
             ]
 
         none: list[FoundArchive] = []

@@ -7,7 +7,7 @@ from codehub.drivers.memory.faults import Misbehaviour
 from codehub.drivers.memory.things import Instance, Job, Volume
 from codehub.errors import ActionFailed, Refused
 from codehub.model.observation import VolumeSeen
-from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
+from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
 
 if TYPE_CHECKING:
     from codehub.drivers.memory.world import MemoryWorld
@@ -53,7 +53,13 @@ class MemoryVolumes:
 
         await self._world.faults.call("volumes.mark_whole", workspace_id, effect, None)
 
-    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+    async def delete(
+        self,
+        workspace_id: WorkspaceId,
+        volume: VolumeRef,
+        *,
+        archived: OpId | None = None,  # noqa: ARG002 - who else has a volume is not seen from here
+    ) -> None:
         def effect() -> None:
             if workspace_id not in self._world.volumes:
                 return

@@ -20,6 +20,7 @@ from codehub.drivers.memory.things import Home, Instance, Job, Stored, Volume
 from codehub.drivers.memory.volumes import MemoryVolumes
 from codehub.errors import Refused
 from codehub.model.observation import JobState, Life
+from codehub.model.store_owner import StoreMarker
 from codehub.model.workspace import ArchiveKey, OpId, VolumeRef, WorkspaceId
 
 
@@ -38,6 +39,7 @@ class MemoryWorld:
     instances: dict[WorkspaceId, Instance] = field(default_factory=dict)
     jobs: dict[OpId, Job] = field(default_factory=dict)
     stored: dict[ArchiveKey, Stored] = field(default_factory=dict)
+    store_marker: StoreMarker | None = None
     held: set[WorkspaceId] = field(default_factory=set)  # jobs of these do not advance
     faults: Faults = field(default_factory=Faults)
     counter: Iterator[int] = field(default_factory=lambda: count(1))

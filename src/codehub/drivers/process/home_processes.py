@@ -53,21 +53,23 @@ class HomeProcesses:
             while any(map(identity.is_there, found)) and time.monotonic() < until:
                 time.sleep(_POLL_SECONDS)
 
-    def check_unused(self, home: Home) -> None:
-        """Unreachable while it cannot be proven that nothing writes there any more: waited for, never counted."""
+    def others(self, home: Home) -> tuple[str, str] | None:
+        """Who may write there besides the workspace, and until when; None once it is proven that nobody does."""
         if self._machine.bwrap is not None or self._machine.is_root:
-            return
+            return None
         look = looks.fresh()
         if found := [each for each in look.living if _has_open(each.pid, home.path)]:
-            raise Unreachable(
-                f"The home is kept, because processes that are not the workspace's have it open: {_named(found)}.",
-                "It is deleted once they have ended.",
-            )
+            return f"Programs that are not the workspace's have it open: {_named(found)}.", "once they have ended"
         if found := self._lost.left(home, look):
-            raise Unreachable(
-                f"The home is kept, because its supervisor was killed and these may be its programs: {_named(found)}.",
-                f"It is deleted once they have ended, or once you have removed {self._lost.path(home.uid)}.",
-            )
+            why = f"Its supervisor was killed, and these may be its programs: {_named(found)}."
+            return why, f"once they have ended, or once you have removed {self._lost.path(home.uid)}"
+        return None
+
+    def check_unused(self, home: Home) -> None:
+        """Unreachable while it cannot be proven that nothing writes there any more: waited for, never counted."""
+        if (others := self.others(home)) is not None:
+            why, until = others
+            raise Unreachable(f"The home is kept. {why}", f"It is deleted {until}.")
 
     def _is_ours(self, found: Proc, home: Home) -> bool:
         if self._machine.is_own(home.user) and home.user in identity.users_of(found.pid):

@@ -23,7 +23,10 @@ from codehub.model.observation import VolumeSeen
 from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
 
 _LABEL = re.compile(r"([0-9A-Za-z_-]{1,64})\.([0-9a-f]{16})")
-_WHOLE = ".whole"  # a file that is named for the home: no file system is too simple for it
+# Files that are named for the home: no file system is too simple for them.
+_WHOLE = ".whole"
+_ARCHIVING = ".archiving"  # archived_homes.py
+_KEPT = ".kept"
 _ABSENT = VolumeSeen(exists=False, confirmed=True)
 
 
@@ -42,11 +45,23 @@ class Home:
 
     @property
     def seen(self) -> VolumeSeen:
-        return VolumeSeen(exists=True, incarnation=self.incarnation, uid=self.uid, whole=self.whole)
+        return VolumeSeen(
+            exists=True, incarnation=self.incarnation, uid=self.uid, whole=self.whole, kept=_text_of(self.kept)
+        )
 
     @property
     def mark(self) -> Path:
-        return _mark_of(self.path)
+        return _beside(self.path, _WHOLE)
+
+    @property
+    def archiving(self) -> Path:
+        """When the job of which operation began to read it."""
+        return _beside(self.path, _ARCHIVING)
+
+    @property
+    def kept(self) -> Path:
+        """Why it was not removed once it was archived."""
+        return _beside(self.path, _KEPT)
 
 
 class Homes:
@@ -129,7 +144,8 @@ class Homes:
         if not home.is_named(volume):
             raise Refused(f"The home of workspace {workspace_id} is another one than was named.")
         try:
-            home.mark.unlink(missing_ok=True)  # first: what is half removed is not whole
+            for note in (home.mark, home.kept, home.archiving):  # first: what is half removed is not whole
+                note.unlink(missing_ok=True)
             grave = self._layout.discard(home.path)
         except OSError as error:
             raise ActionFailed(f"The home {home.path} cannot be removed: {error.strerror}.") from error
@@ -162,8 +178,15 @@ class Homes:
         return secrets.choice(free)  # rarely one that was just given back: files of its last user may lie somewhere
 
 
-def _mark_of(home: Path) -> Path:
-    return home.parent.with_name(f"{home.parent.name}.{home.name}{_WHOLE}")
+def _beside(home: Path, suffix: str) -> Path:
+    return home.parent.with_name(f"{home.parent.name}.{home.name}{suffix}")
+
+
+def _text_of(note: Path) -> str:
+    try:
+        return note.read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def _home_in(folder: Path) -> Home | None:
@@ -174,7 +197,7 @@ def _home_in(folder: Path) -> Home | None:
                 if match is not None and entry.is_dir(follow_symlinks=False):
                     user = entry.stat(follow_symlinks=False).st_uid
                     path = Path(entry.path)
-                    return Home(path, Incarnation(match[1]), match[2], user, _mark_of(path).exists())
+                    return Home(path, Incarnation(match[1]), match[2], user, _beside(path, _WHOLE).exists())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

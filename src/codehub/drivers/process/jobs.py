@@ -10,6 +10,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +19,7 @@ from uuid import UUID
 
 import structlog
 
+from codehub.drivers.process import archived_homes
 from codehub.drivers.process.home_processes import HomeProcesses
 from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.instances import is_busy, is_used, job_records
@@ -84,8 +86,20 @@ class Jobs:
     def _list(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         found: dict[WorkspaceId, list[JobSeen]] = {}
         for record in job_records(self._layout):
-            found.setdefault(WorkspaceId(UUID(record.content["workspace_id"])), []).append(_seen(record))
+            identity = WorkspaceId(UUID(record.content["workspace_id"]))
+            seen = _seen(record)
+            if seen.state is JobState.SUCCEEDED and record.content["verb"] == "archive":
+                seen = replace(seen, in_use=self._in_use(identity, record))
+            found.setdefault(identity, []).append(seen)
         return found
+
+    def _in_use(self, workspace_id: WorkspaceId, record: Record) -> str:
+        """Who else has the home open that the job has read."""
+        home = self._homes.find(workspace_id)
+        if home is None or home.uid != record.content["uid"]:
+            return ""
+        others = self._processes.others(home)
+        return "" if others is None else others[0]
 
     def _start(self, verb: str, workspace_id: WorkspaceId, op_id: OpId, key: ArchiveKey, volume: VolumeRef) -> None:
         with self._layout.locked(str(workspace_id)):
@@ -100,6 +114,10 @@ class Jobs:
             if verb == "restore":  # an archive frees more than it takes
                 self._machine.reserve.check()
             self._processes.end(home)
+            if verb == "archive":
+                if (others := self._processes.others(home)) is not None:
+                    raise ActionFailed(others[0])  # what they write after it was read would be in no archive
+                archived_homes.begin(home, op_id)
             urls = self._urls(key)
             archives = _folder_of(urls.archive_url)
             if archives is not None:

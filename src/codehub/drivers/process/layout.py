@@ -1,6 +1,7 @@
 """Where things are below the driver's folder, how they appear there at once and leave at once.
 
     homes/ws-ID-home/INCARNATION.UID/   a home; its name is its label, so both appear and go in one rename
+    homes/ws-ID-home.INCARNATION.UID.*  what is noted of it: .whole, .archiving and .kept (homes.py, archived_homes.py)
     instances/ws-ID/                    instance.json, process.json, sandbox.json, log, ready
     jobs/ws-job-OP/                     job.json, process.json, sandbox.json, log, out/
     sockets/TOKEN/                      what one instance listens on (ide, ports, out); no token is used twice

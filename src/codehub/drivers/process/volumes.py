@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 
+from codehub.drivers.process import archived_homes
 from codehub.drivers.process.home_processes import HomeProcesses
-from codehub.drivers.process.homes import Homes
+from codehub.drivers.process.homes import Home, Homes
 from codehub.drivers.process.instances import is_busy, is_used
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.reserve import Reserve
 from codehub.drivers.process.threads import Threads
-from codehub.errors import Refused
+from codehub.errors import Refused, Unreachable
 from codehub.model.observation import VolumeSeen
-from codehub.model.workspace import Incarnation, VolumeRef, WorkspaceId
+from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
 
 
 class Volumes:
@@ -37,8 +38,8 @@ class Volumes:
     async def mark_whole(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
         await self._run(self._mark_whole, workspace_id, volume)
 
-    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
-        await self._run(self._delete, workspace_id, volume)
+    async def delete(self, workspace_id: WorkspaceId, volume: VolumeRef, *, archived: OpId | None = None) -> None:
+        await self._run(self._delete, workspace_id, volume, archived)
 
     def _create(self, workspace_id: WorkspaceId, incarnation: Incarnation) -> None:
         self._reserve.check()
@@ -48,7 +49,7 @@ class Volumes:
         with self._layout.locked(str(workspace_id)):
             self._homes.mark_whole(workspace_id, volume)
 
-    def _delete(self, workspace_id: WorkspaceId, volume: VolumeRef) -> None:
+    def _delete(self, workspace_id: WorkspaceId, volume: VolumeRef, archived: OpId | None) -> None:
         with self._layout.locked(str(workspace_id)):
             home = self._homes.find(workspace_id)
             if home is not None and home.is_named(volume):
@@ -57,5 +58,18 @@ class Volumes:
                 if is_busy(self._layout, workspace_id):
                     raise Refused(f"The home of workspace {workspace_id} is in use by a storage job.")
                 self._processes.end(home)
+                if archived is not None and (why := self._more_than_archived(home, archived)):
+                    archived_homes.keep(home, why)
+                    raise Refused(f"The home of workspace {workspace_id} is kept. {why}")
                 self._processes.check_unused(home)
             self._homes.delete(workspace_id, volume)
+
+    def _more_than_archived(self, home: Home, archived: OpId) -> str | None:
+        """Why its archive may lack something of it."""
+        if (others := self._processes.others(home)) is not None:
+            return others[0]
+        try:
+            changed = archived_homes.change_since(home, archived)
+        except OSError as error:
+            raise Unreachable(f"The home {home.path} cannot be read: {error.strerror}.") from error
+        return None if changed is None else "Something in it changed after it was archived."

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from codehub.db.adoption import WAY_ON
 from codehub.db.diagnosis import Diagnosis, diagnose
 from codehub.db.pool import Pool, connection
 from codehub.errors import CodeHubError
@@ -27,6 +28,8 @@ def findings(found: Diagnosis, *, is_running: bool) -> list[Finding]:
     return [
         _leader(found, is_running=is_running),
         *_lost_commits(found),
+        *_store_owner(found),
+        *([failed(codes.ADOPTION, found.adoption.told, WAY_ON)] if found.adoption is not None else []),
         *_operations(found),
         *_archives(found),
         *_orphans(found),
@@ -49,6 +52,18 @@ def _lost_commits(found: Diagnosis) -> list[Finding]:
             codes.LOST_COMMITS,
             f"The database lost {found.lost_commits} commits or more; found at {found.lost_commits_at:%F %T} UTC.",
             "Stop every CodeHub, then: codehub backup FILE && codehub restore FILE --force",
+        )
+    ]
+
+
+def _store_owner(found: Diagnosis) -> list[Finding]:
+    if found.store_trouble is None:
+        return []
+    return [
+        failed(
+            codes.STORE_OWNER,
+            found.store_trouble,
+            "Stop the other installation or give it a store of its own; then here: codehub take-over",
         )
     ]
 

@@ -102,7 +102,9 @@ async def delete_user(
     """Delete an account for good. Not with a token.
 
     They are out at once. The answer is 409 `has_workspaces` when it was not said what becomes of their workspaces, and
-    409 `workspaces_busy` while something is under way with one: ask again then.
+    409 `workspaces_busy` while something is under way with one: ask again then. It is 409
+    `workspaces_need_confirmation` when the trash would lose homes that cannot be archived: the details name these
+    workspaces. Recover or delete each of them, or purge.
     """
     issuer = context.settings.oidc.issuer
     await accounts.delete(context.pool, context.terms, actor, user_id, workspaces, issuer=issuer)
