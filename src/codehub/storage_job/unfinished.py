@@ -132,10 +132,8 @@ class Unfinished:
     def _exchange(self, method: str, key: str, query: Mapping[str, str], content: "Content | None" = None) -> Answer:
         address = urlsplit(self.base)
         path = quote(f"{address.path}/{key}".rstrip("/") or "/", safe="/~-._")
-        target = path
         asked = "&".join(f"{name}={quote(query[name], safe='~-._')}" for name in sorted(query))
-        if asked:
-            target = f"{path}?{asked}"
+        target = f"{path}?{asked}" if asked else path
         connection = self._connection(address.scheme, address.netloc, content.stall if content else _SECONDS)
         digest = content.sha256 if content else hashlib.sha256(b"").hexdigest()
         headers = self._signed(method, address.netloc, path, asked, digest)
