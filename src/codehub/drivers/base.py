@@ -36,6 +36,7 @@ class InstanceSpec:
     image_ref: str
     volume: VolumeRef
     resources: Resources = Resources()
+    safe_mode: bool = False  # with the home in its place, but no settings and no start-up files read from it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
