@@ -905,6 +905,11 @@ export interface components {
              * @description What it is to be afterwards; left out, that stays as it was.
              */
             desired_state?: ("RUNNING" | "STANDBY" | "ARCHIVED") | null;
+            /**
+             * Safe Mode
+             * @description With the desired_state RUNNING: start a shell with the home in its place, but read no settings from it, for when they keep it from starting. The next start is an ordinary one again.
+             */
+            safe_mode?: boolean | null;
         };
         /**
          * Removal
@@ -1257,6 +1262,11 @@ export interface components {
             updated_at: string;
             /** @description What was asked for. */
             desired_state: components["schemas"]["Desired"];
+            /**
+             * Safe Mode
+             * @description Whether it was last started in safe mode.
+             */
+            safe_mode: boolean;
             /** @description What it is. */
             phase: components["schemas"]["Phase"];
             /**
@@ -1390,6 +1400,11 @@ export interface components {
              * @enum {string}
              */
             desired?: "RUNNING" | "STANDBY" | "ARCHIVED";
+            /**
+             * Safe Mode
+             * @description With the desired_state RUNNING: start a shell with the home in its place, but read no settings from it, for when they keep it from starting. The next start is an ordinary one again.
+             */
+            safe_mode?: boolean | null;
         };
         /**
          * Workspaces

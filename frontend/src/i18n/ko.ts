@@ -115,6 +115,7 @@ export const ko: Words = {
   "verb.open": "열기",
   "verb.open_wake": "시작하고 열기",
   "verb.start": "시작",
+  "verb.start_safe": "안전 모드로 시작",
   "verb.stop": "정지",
   "verb.archive": "보관",
   "verb.restore": "복원만 하기",
@@ -282,6 +283,10 @@ export const ko: Words = {
   "reason.RetryExceeded": "여러 번 연달아 실패함",
   "reason.Unreachable": "실행 환경에 연결할 수 없어 기다리는 중",
 
+  "safe_mode.title": "안전 모드",
+  "safe_mode.text":
+    "안전 모드: 홈 디렉터리의 설정을 읽지 않습니다. 터미널에서 설정을 고친 뒤 정지했다가 다시 시작하세요.",
+  "recover.safe_hint": "홈 디렉터리의 설정을 읽지 않고 터미널을 엽니다.",
   "recovery.title": "확인이 필요합니다",
   "recovery.asked": "요청했습니다. 다음 확인 때 결과가 나옵니다.",
   "recovery.yes": "예, 그렇게 합니다",

@@ -77,10 +77,11 @@ class Client(Http):
         headers = {"If-Match": if_match} if if_match else None
         return self.read(Workspace, self.call("PATCH", _workspace(identity), json=changes, headers=headers))
 
-    def set_state(self, identity: Id, desired: str) -> Workspace:
-        """Ask for RUNNING, STANDBY or ARCHIVED."""
+    def set_state(self, identity: Id, desired: str, *, safe_mode: bool | None = None) -> Workspace:
+        """Ask for RUNNING, STANDBY or ARCHIVED; for RUNNING maybe in safe mode."""
+        mode: Json = {} if safe_mode is None else {"safe_mode": safe_mode}
         try:
-            return self.update_workspace(identity, desired_state=desired)
+            return self.update_workspace(identity, desired_state=desired, **mode)
         except ApiError as error:
             if not _was_heard(error, desired):
                 raise
@@ -100,10 +101,17 @@ class Client(Http):
         return self._verb(identity, "undelete", None)
 
     def recover_workspace(
-        self, identity: Id, source: str | None = None, *, forced: bool = False, desired: str | None = None
+        self,
+        identity: Id,
+        source: str | None = None,
+        *,
+        forced: bool = False,
+        desired: str | None = None,
+        safe_mode: bool | None = None,
     ) -> Workspace:
         body: Json = {"forced": forced} | ({"from": source} if source else {})
         body |= {"desired_state": desired} if desired else {}
+        body |= {} if safe_mode is None else {"safe_mode": safe_mode}
         return self._verb(identity, "recover", body)
 
     def keep_awake(self, identity: Id, hours: float) -> Workspace:

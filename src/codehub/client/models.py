@@ -72,6 +72,7 @@ class Workspace(Model):
     created_at: datetime
     updated_at: datetime
     desired_state: str
+    safe_mode: bool = False
     phase: str
     phase_changed_at: datetime | None = None
     operation: str = "NONE"

@@ -5,7 +5,7 @@ import { ApiError } from "../../api/client.ts";
 import type { RecoverFrom, Workspace } from "../../api/types.ts";
 import { t } from "../../lib/language.ts";
 import { conditionWord } from "../../lib/phrases.ts";
-import { recover } from "../../state/verbs.ts";
+import { recover, startSafely } from "../../state/verbs.ts";
 import { Ask } from "../../ui/dialog.tsx";
 import { Icon } from "../../ui/icons.tsx";
 import { Button, Problem } from "../../ui/parts.tsx";
@@ -30,18 +30,18 @@ interface RecoveryProps {
 export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
   // As it was when the question was asked: what turns out to be on disk meanwhile is not given up by the same yes.
   const [asking, setAsking] = useState<{ from: RecoverFrom; forced: boolean } | null>(null);
-  const [busy, setBusy] = useState<RecoverFrom | null>(null);
+  const [busy, setBusy] = useState<RecoverFrom | "safe" | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const trouble = workspace.error;
   if (workspace.phase !== "ERROR" || !trouble || workspace.deleted_at) return null;
 
   const forcible = forcedOf(workspace, isAdmin);
 
-  async function go(from: RecoverFrom, forced: boolean): Promise<void> {
+  async function go(from: RecoverFrom | "safe", forced: boolean): Promise<void> {
     setBusy(from);
     setError(null);
     try {
-      await recover(workspace.id, from, forced);
+      await (from === "safe" ? startSafely(workspace.id) : recover(workspace.id, from, forced));
       setAsking(null);
       say(t("recovery.asked"));
       await reload();
@@ -75,6 +75,14 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
             <span>{t(`recover.${from}_hint`)}</span>
           </li>
         ))}
+        {workspace.conditions["storage.volume_ready"]?.status && (
+          <li>
+            <Button busy={busy === "safe"} disabled={busy !== null} onClick={() => void go("safe", false)}>
+              {t("verb.start_safe")}
+            </Button>
+            <span>{t("recover.safe_hint")}</span>
+          </li>
+        )}
       </ul>
       {forcible.length > 0 && (
         <details>
