@@ -94,6 +94,27 @@ def test_safe_mode_is_for_one_start_and_leads_out_of_an_error(shell: Shell, site
     assert (refused.code, "Stop it first" in refused.err) == (4, True)
 
 
+def test_a_home_is_downloaded_from_its_archive(shell: Shell, tmp_path: Path) -> None:
+    identity, file = made(shell, "thesis", "--state", "running"), tmp_path / "home"
+    refused = shell("ws", "download", "thesis", "-o", str(file))
+    assert (refused.code, "Stop it first" in refused.line) == (4, True)
+    assert shell("ws", "download", "thesis", "--last", "-o", str(file)).code == 4, "there is no archive yet"
+    shell.ok("ws", "stop", "thesis", "--wait")
+    assert shell("ws", "download", "thesis", "-o", str(file)).code == 2, "it asks before it archives"
+    done = shell.ok("ws", "download", "thesis", "-o", str(file), "--yes")
+    assert done.out.startswith(f"{file} (")
+    assert json.loads(file.read_bytes()) == {}
+    (listed,) = json.loads(shell.ok("ws", "archives", "thesis", "--json").out)
+    assert (listed["is_current"], identity in listed["op_id"]) == (True, False)
+    assert "current" in shell.ok("ws", "archives", "thesis").out
+    assert shell("ws", "download", "thesis", "-o", str(file)).code == 2, "nothing is overwritten"
+    other = tmp_path / "other"
+    shell.ok("ws", "delete", "thesis", "--yes", "--wait")
+    shell.ok("ws", "download", "thesis", "--archive", listed["op_id"], "-o", str(other))
+    assert other.read_bytes() == file.read_bytes()
+    assert sorted(tmp_path.glob("*.part")) == []
+
+
 def test_wishes_that_came_true_already_are_done_at_once(shell: Shell) -> None:
     identity = made(shell)
     assert shell.ok("ws", "start", identity, "--wait").out == "thesis is running.\n"

@@ -25,6 +25,42 @@ export interface components {
          */
         ActorKind: "user" | "token";
         /**
+         * Archive
+         * @description A home as it was when it was archived.
+         */
+        Archive: {
+            /**
+             * Op Id
+             * Format: uuid
+             * @description The operation that made it.
+             */
+            op_id: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Bytes
+             * @description Compressed.
+             * @example 1048576
+             */
+            bytes: number;
+            /**
+             * Is Current
+             * @description Whether it is the workspace's archive_key.
+             */
+            is_current: boolean;
+        };
+        /**
+         * Archives
+         * @description What the archive store has of a workspace, newest first.
+         */
+        Archives: {
+            /** Items */
+            items: components["schemas"]["Archive"][];
+        };
+        /**
          * ArchivesPoint
          * @description What the archive store held when a collection listed it.
          */

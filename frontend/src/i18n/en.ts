@@ -228,6 +228,11 @@ export const en = {
   "history.title": "What happened",
   "history.none": "Nothing yet.",
   "history.older": "Older changes are not shown here.",
+  "archives.title": "Archives",
+  "archives.on_disk":
+    "The home directory on disk is newer. To download its current files, stop and archive the workspace.",
+  "archives.download": "Download",
+  "archives.download_of": "Download the archive of {when}",
   "usage.title": "Resources",
   "usage.cpus": "CPU",
   "usage.memory": "Memory",

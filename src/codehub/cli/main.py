@@ -14,7 +14,20 @@ from typing import Annotated
 import typer
 
 from codehub import __version__
-from codehub.cli import adopt, drill, gc, images, login, login_link, losses, output, terminal, tokens, users, ws_state
+from codehub.cli import (
+    adopt,
+    drill,
+    gc,
+    images,
+    login,
+    login_link,
+    losses,
+    output,
+    terminal,
+    tokens,
+    users,
+    ws_archives,
+)
 from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
 from codehub.cli.exits import Exit, exit_code_of
@@ -223,7 +236,7 @@ for _name, _command in (
     app.command(name=_name)(_command)
 
 for _name, _group in (
-    ("ws", ws_state.app),
+    ("ws", ws_archives.app),
     ("user", users.app),
     ("token", tokens.app),
     ("ide", ides),

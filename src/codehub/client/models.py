@@ -91,6 +91,15 @@ class Workspace(Model):
     url: str = ""
 
 
+class Archive(Model):
+    """A home as it was when it was archived."""
+
+    op_id: UUID
+    at: datetime
+    bytes: int
+    is_current: bool = False
+
+
 class Page(Model, Generic[T]):
     """A piece of a list; the cursor, if any, leads to the next one."""
 

@@ -164,6 +164,15 @@ class Disk(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """An archive as bytes; `mark` tells it from any other that ever has its key, where the store can tell."""
+
+    size: int
+    sha256: str
+    mark: str
+
+
 class Archives(Protocol):
     """The archive store. An archive counts only with its meta beside it, which is written last."""
 
@@ -180,6 +189,14 @@ class Archives(Protocol):
 
     def found(self, owner: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         """Everything under the prefix, or one workspace's, page by page; raises Unreachable rather than stop early."""
+        ...
+
+    async def describe(self, key: ArchiveKey) -> ArchiveFile:
+        """What its meta says of it. ActionFailed or TerminalError for one that is not whole."""
+        ...
+
+    async def part(self, key: ArchiveKey, file: ArchiveFile, start: int, size: int) -> bytes:
+        """These bytes of exactly this archive; Unreachable if another one has its key by now."""
         ...
 
     async def make_empty(self, key: ArchiveKey) -> None:

@@ -349,6 +349,21 @@ class Visits(BaseModel):
     items: list[VisitLine]
 
 
+class Archive(BaseModel):
+    """A home as it was when it was archived."""
+
+    op_id: Annotated[UUID, Field(description="The operation that made it.")]
+    at: datetime
+    bytes: Annotated[int, Field(description="Compressed.", examples=[1048576])]
+    is_current: Annotated[bool, Field(description="Whether it is the workspace's archive_key.")]
+
+
+class Archives(BaseModel):
+    """What the archive store has of a workspace, newest first."""
+
+    items: list[Archive]
+
+
 class Logs(BaseModel):
     """The newest lines that the workspace has written."""
 
