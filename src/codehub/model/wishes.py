@@ -137,12 +137,10 @@ def recover(
 
 
 def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -> ArchiveKey | Refusal:
-    """The archive that a new workspace can be made from: the newest one, while it is kept."""
+    """The archive that a new workspace can be made from, or that is downloaded: the newest one, while it is kept."""
     wish, status = workspace.wish, workspace.status
-    if wish.purged_at is not None:
-        return Refusal(RefusedBecause.GONE, "That workspace was purged: nothing of it was kept.")
-    if wish.deleted_at is not None and now > wish.deleted_at + retention:
-        return Refusal(RefusedBecause.GONE, "That workspace was deleted too long ago: its archive is no longer kept.")
+    if (gone := archives_gone(workspace, now, retention)) is not None:
+        return gone
     if status.archive_key is None and wish.deleted_at is not None:
         return Refusal(RefusedBecause.GONE, "That workspace was deleted without an archive.")
     if status.archive_key is None:
@@ -150,6 +148,16 @@ def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -
     if status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS:
         return _conflict("The archive of that workspace is lost or damaged.")
     return status.archive_key
+
+
+def archives_gone(workspace: Workspace, now: datetime, retention: timedelta) -> Refusal | None:
+    """Whether nothing that was archived of it is its owner's any more."""
+    wish = workspace.wish
+    if wish.purged_at is not None:
+        return Refusal(RefusedBecause.GONE, "That workspace was purged: nothing of it was kept.")
+    if wish.deleted_at is not None and now > wish.deleted_at + retention:
+        return Refusal(RefusedBecause.GONE, "That workspace was deleted too long ago: its archive is no longer kept.")
+    return None
 
 
 def takes_a_place(was: Workspace, wish: Wish) -> bool:
