@@ -176,6 +176,19 @@ async def test_it_is_read_no_faster_than_it_is_taken_and_outlives_an_outage(
     assert store.asked["archive_part"] > len(data) // PART_BYTES, "some parts were asked for again"
 
 
+async def test_it_goes_on_although_the_file_was_touched(store: Store, ada: Caller, owner: Connection) -> None:
+    """As a restore does, which takes the same file at the same time."""
+    identity, data = await archived(store, ada, owner, 64 << 20)
+    (file,) = (store.folder / "archives" / str(identity)).rglob("home.tar.zst")
+    taken = bytearray()
+    async with ada.http.stream("GET", f"/api/v1/workspaces/{identity}/archive", headers=dict(ada.headers)) as answer:
+        async for piece in answer.aiter_raw():
+            if not taken:
+                file.chmod(0o640)
+            taken += piece
+    assert bytes(taken) == data
+
+
 async def test_one_that_is_removed_meanwhile_is_not_taken_for_whole(
     store: Store, ada: Caller, owner: Connection
 ) -> None:

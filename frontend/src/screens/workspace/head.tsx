@@ -67,7 +67,7 @@ function verbsOf(workspace: Workspace): Verb[] {
     case "STANDBY":
       return [start, archive, safe];
     case "ARCHIVED":
-      return [start, restore, safe];
+      return [start, restore];
     case "PENDING":
       return [start];
     default:

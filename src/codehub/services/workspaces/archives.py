@@ -7,13 +7,14 @@ that does not come is asked for again for a while: a new leader, a store that wa
 import asyncio
 import base64
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from codehub.db import clock
 from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Pool, connection
-from codehub.errors import CodeHubError, NotFound, OverLimit, Unavailable
+from codehub.errors import CodeHubError, Gone, NotFound, OverLimit, Unavailable
 from codehub.model import wishes
 from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.wishes import Refusal
@@ -89,16 +90,11 @@ async def download(
     """The last archive, or the one of that operation. No connection is held while it is sent."""
     shown, now = await _found(pool, actor, identity)
     key = _key_of(shown, now, terms, op_id)
-    answer = await ask(redis, "archive", {"key": key}, _ANSWER_SECONDS, asker=f"{actor.user_id} downloads")
-    if isinstance(answer, dict) and "missing" in answer:
-        raise NotFound("That archive is not in the archive store, or it is damaged.", "GET …/archives lists them.")
-    try:
-        file = _File(int(answer["size"]), str(answer["sha256"]), str(answer["mark"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise _not_understood() from error
+    asker = f"{actor.user_id} downloads"
+    file = await _described(redis, asker, key)
     async with connection(pool) as conn:
         await audit.record(conn, actor, "workspace.download", identity, archive=key, **on_behalf(actor, shown))
-    return Download(shown.name, file.size, file.sha256, _parts(redis, f"{actor.user_id} downloads", key, file))
+    return Download(shown.name, file.size, file.sha256, _parts(redis, asker, key, file))
 
 
 async def _found(pool: Pool, actor: Actor, identity: WorkspaceId) -> tuple[ShownWorkspace, datetime]:
@@ -117,31 +113,49 @@ def _key_of(shown: ShownWorkspace, now: datetime, terms: Terms, op_id: OpId | No
     return found
 
 
+async def _described(redis: Redis, asker: str, key: ArchiveKey) -> _File:
+    answer = await ask(redis, "archive", {"key": key}, _ANSWER_SECONDS, asker=asker)
+    if isinstance(answer, dict) and "missing" in answer:
+        raise NotFound("That archive is not in the archive store, or it is damaged.", "GET …/archives lists them.")
+    try:
+        return _File(int(answer["size"]), str(answer["sha256"]), str(answer["mark"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _not_understood() from error
+
+
 async def _parts(redis: Redis, asker: str, key: ArchiveKey, file: _File) -> AsyncIterator[bytes]:
     """A part is in memory only until it is taken."""
-    for start in range(0, file.size, PART_BYTES):
-        size = min(PART_BYTES, file.size - start)
-        yield await _part(redis, asker, {"key": key, "file": asdict(file), "start": start, "size": size}, size)
-
-
-async def _part(redis: Redis, asker: str, question: dict[str, object], size: int) -> bytes:
-    now = asyncio.get_running_loop().time
+    at, now = 0, asyncio.get_running_loop().time
     until, pause = now() + _PART_SECONDS, _FIRST_PAUSE
-    while True:
+    while at < file.size:
+        question = {"key": key, "file": asdict(file), "start": at, "size": min(PART_BYTES, file.size - at)}
         try:
-            answer = await ask(redis, "archive_part", question, _ANSWER_SECONDS, asker=asker)
+            data = _part(await ask(redis, "archive_part", question, _ANSWER_SECONDS, asker=asker))
         except (Unavailable, OverLimit):
             if now() >= until:
                 raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+            with suppress(Unavailable, OverLimit):
+                file = _still(file, await _described(redis, asker, key))
             continue
-        if isinstance(answer, dict):
-            raise Unavailable("The archive went away while it was sent.")
-        data = base64.b64decode(answer)
-        if len(data) != size:
-            raise _not_understood()
-        return data
+        yield data
+        at += len(data)
+        until, pause = now() + _PART_SECONDS, _FIRST_PAUSE
+
+
+def _part(answer: object) -> bytes:
+    data = base64.b64decode(answer) if isinstance(answer, str) else b""
+    if not data:
+        raise Unavailable("The archive store did not have that part of the archive.")
+    return data
+
+
+def _still(file: _File, now: _File) -> _File:
+    """The same archive with its present mark: a restore, for example, may touch the file and leave what it holds."""
+    if (now.size, now.sha256) != (file.size, file.sha256):
+        raise Gone("The archive was replaced while it was sent.")
+    return now
 
 
 def _not_understood() -> CodeHubError:
