@@ -137,7 +137,9 @@ async def test_what_is_in_the_trash_can_be_had_while_it_is_kept(
         " WHERE id = %s",
         (timedelta(days=days), "2026-01-01" if purged else None, identity),
     )
-    assert (await ada.get(f"/workspaces/{identity}/archive")).status_code == status
+    (op_id,) = (path.name for path in (store.folder / "archives" / str(identity)).iterdir())
+    for which in ("", f"?op_id={op_id}"):
+        assert (await ada.get(f"/workspaces/{identity}/archive{which}")).status_code == status
     assert len((await ada.get(f"/workspaces/{identity}/archives")).json()["items"]) == (status == 200)
 
 
