@@ -118,6 +118,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0028": _samples_too,
     "0029": _samples_too,
     "0030": _samples_too,
+    "0031": _samples_too,
 }
 
 

@@ -1,8 +1,10 @@
 """What the leader answers of archives: only whoever has the store's credentials can list and read them.
 
-archives      {workspace_id}           [{key, at, size}], the newest first; complete ones alone
-archive       {key}                    {size, sha256, mark}, or {missing: why}
-archive_part  {key, file, start, size} the bytes from `start` on, in base64; at most PART_BYTES of them
+    archives      {workspace_id}            [{key, at, size}], the newest first; complete ones alone
+    archive       {key}                     {size, sha256, mark}, or {missing: why}
+    archive_part  {key, file, start, size}  the bytes from `start` on, in base64, or {missing: why}
+
+A part is at most PART_BYTES. A store that is out is an error, which may pass.
 """
 
 import base64
