@@ -107,7 +107,7 @@ def needs(voice: Voice, what: str, workspace: WorkspaceId, back: str, form_origi
 def failed(
     voice: Voice, workspace: WorkspaceId, reason: str, message: str, *, safe_start: str | None, form_origin: str
 ) -> HTMLResponse:
-    """`reason` is a code that there may be words for; the sentence is English. After a safe start, `safe_start` opens."""
+    """`reason` is a code that there may be words for; the sentence is English. A safe start leads to `safe_start`."""
     body = _main(voice, "error")
     words = LANGUAGES[voice.lang].get(f"reason.{reason}", message)
     told = message if voice.lang == "en" and message else words
