@@ -110,7 +110,7 @@ def test_a_home_is_downloaded_from_its_archive(shell: Shell, tmp_path: Path) -> 
     assert shell("ws", "download", "thesis", "-o", str(file)).code == 2, "nothing is overwritten"
     other = tmp_path / "other"
     shell.ok("ws", "delete", "thesis", "--yes", "--wait")
-    shell.ok("ws", "download", "thesis", "--archive", listed["op_id"], "-o", str(other))
+    shell.ok("ws", "download", identity, "--archive", listed["op_id"], "-o", str(other))
     assert other.read_bytes() == file.read_bytes()
     assert sorted(tmp_path.glob("*.part")) == []
 
