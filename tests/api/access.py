@@ -80,6 +80,8 @@ TABLE = (
     Route("POST", f"{WORKSPACE}/keep-awake", (401, 401, 403, 200, 404, 200), {"hours": 1}),
     Route("GET", f"{WORKSPACE}/history", (401, 401, 200, 200, 404, 200)),
     Route("GET", f"{WORKSPACE}/visits", (401, 401, 200, 200, 404, 200)),
+    Route("GET", f"{WORKSPACE}/archives", (401, 401, 200, 200, 404, 200)),
+    Route("GET", f"{WORKSPACE}/archive", (401, 401, 403, 409, 404, 409)),
     Route("GET", f"{WORKSPACE}/usage", (401, 401, 200, 200, 404, 200)),
     Route("GET", f"{WORKSPACE}/logs", (401, 401, 409, 409, 404, 409)),
     Route("GET", "/events", (401, 401, 200, 200, 200, 200)),
@@ -151,7 +153,7 @@ def page() -> str:
         "",
         "`POST /login` is tried with a wrong password, what has `oidc` in it without a provider, `/login/link` from",
         "another machine, `POST /password` and `/session/proof` without a password, `…/logs` on a workspace that",
-        "does not run.",
+        "does not run, `…/archive` of one that was never archived.",
     ]
     return "\n".join(lines) + "\n"
 

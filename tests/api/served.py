@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 from codehub.cli.serving import serve_with_events
 from codehub.config import Settings
+from codehub.coordinator.archive_answers import archive_answers
 from codehub.db.pool import API_TIMEOUTS, Role, open_pool
+from codehub.drivers.memory import MemoryWorld
 from codehub.metrics import Metrics
 from codehub.model.workspace import InstanceBackend
 from codehub.signals.connect import open_redis
@@ -34,7 +36,8 @@ def served(database_url: str, redis_url: str) -> Iterator[str]:
             context = Context(Settings.load(), pool, redis, lambda: IMAGES, InstanceBackend.PROCESS)
             app = create_app({}, Metrics(), context=context)
             app.state.hub = Hub.over(context)
-            async with background(Answerer(redis, {"logs": _logs}).run()):  # in the leader's place
+            archives = archive_answers(MemoryWorld().archives)
+            async with background(Answerer(redis, {"logs": _logs, **archives}).run()):  # in the leader's place
                 await serve_with_events(app, listener)
 
     serving = loop.create_task(run())

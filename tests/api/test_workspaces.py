@@ -383,6 +383,32 @@ async def test_nothing_is_deleted_or_recovered_during_an_operation(ada: Caller, 
         assert error(answer) == (409, "conflict")
 
 
+# -- safe mode --------------------------------------------------------------------------------------------------------
+
+
+async def test_it_starts_in_safe_mode_once(ada: Caller, owner: Connection) -> None:
+    path = f"/workspaces/{await ada.has(owner, phase='STANDBY', desired_state='STANDBY')}"
+    started = (await ada.patch(path, {"desired_state": "RUNNING", "safe_mode": True})).json()
+    assert (started["desired_state"], started["safe_mode"]) == ("RUNNING", True)
+    assert (await audited(owner))[-1][1]["safe_mode"] is True
+    assert (await ada.patch(path, {"desired_state": "STANDBY"})).status_code == 200
+    assert (await ada.patch(path, {"desired_state": "RUNNING"})).json()["safe_mode"] is False
+
+
+async def test_safe_mode_goes_with_a_start(ada: Caller, owner: Connection) -> None:
+    path = f"/workspaces/{await ada.has(owner, phase='STANDBY', desired_state='RUNNING')}"
+    for body in ({"safe_mode": True}, {"desired_state": "STANDBY", "safe_mode": True}):
+        assert error(await ada.patch(path, body)) == (422, "invalid")
+    assert error(await ada.post(f"{path}/recover", {"safe_mode": True})) == (422, "invalid")
+
+
+async def test_a_recovery_can_start_in_safe_mode(ada: Caller, owner: Connection) -> None:
+    identity = await ada.has(owner, phase="ERROR", error_reason="RetryExceeded", desired_state="STANDBY")
+    answer = await ada.post(f"/workspaces/{identity}/recover", {"desired_state": "RUNNING", "safe_mode": True})
+    assert (answer.json()["desired_state"], answer.json()["safe_mode"]) == ("RUNNING", True)
+    assert (await read(owner, identity)).wish.recover_request is not None
+
+
 # -- recovering -------------------------------------------------------------------------------------------------------
 
 

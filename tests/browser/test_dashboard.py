@@ -1,5 +1,6 @@
 """The dashboard over a world in memory: people, limits, errors, a cut connection, languages, light, phones, keys."""
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -107,6 +108,25 @@ async def test_an_error_is_explained_and_recovered_from(chromium: Browser, site:
         await ada.sees_state("Running")
         await expect(recovery).to_have_count(0)
         await ada.delete("lost and found", purge=True)
+
+
+async def test_safe_mode_is_shown_and_archives_are_files(chromium: Browser, site: Site) -> None:
+    async with dashboard_of(chromium, site.url) as ada:
+        await ada.create_archived_once("stuck")
+        archives = ada.page.get_by_role("region", name="Archives")
+        await expect(archives).to_contain_text("The home directory on disk is newer")
+        async with ada.page.expect_download() as started:
+            await archives.get_by_role("link", name="Download").click()
+        assert (await started.value).suggested_filename == "stuck.tar.zst"
+        assert json.loads((await (await started.value).path()).read_bytes()) == {}
+        await ada.has_no_barriers()
+        await ada.button("Start in safe mode").click()
+        await ada.sees_state("Running")
+        await expect(ada.page.get_by_text("Safe mode", exact=True)).to_be_visible()
+        await ada.button("Stop").click()
+        await ada.sees_state("Stopped")
+        await expect(ada.page.get_by_text("Safe mode", exact=True)).to_have_count(0)
+        await ada.delete("stuck", purge=True)
 
 
 async def test_a_home_that_would_be_lost_is_asked_about(chromium: Browser, site: Site) -> None:

@@ -4,9 +4,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from codehub.model.workspace import WorkspaceId
 from codehub.services.actors import Scope
 from tests.cli.site import Shell, Site, running_site
 from tests.support import Databases
@@ -75,6 +77,44 @@ def test_the_whole_life_of_a_workspace(shell: Shell, site: Site) -> None:
     assert shell.ok("ws", "delete", "thesis", "--purge", "--yes", "--wait").out == "thesis is deleted for good.\n"
 
 
+def test_safe_mode_is_for_one_start_and_leads_out_of_an_error(shell: Shell, site: Site) -> None:
+    identity = made(shell, "thesis", "--state", "stopped")
+
+    def last_start() -> str:
+        return site.world.instances[WorkspaceId(UUID(identity))].log[0]
+
+    assert shell.ok("ws", "start", "thesis", "--safe", "--wait").out == "thesis is running.\n"
+    assert last_start().endswith("in safe mode")
+    assert "Safe mode" in shell.ok("ws", "show", "thesis").out
+    shell.ok("ws", "stop", "thesis", "--wait")
+    assert "Safe mode" not in shell.ok("ws", "show", "thesis").out
+    shell.ok("ws", "start", "thesis", "--wait")
+    assert not last_start().endswith("in safe mode")
+    refused = shell("ws", "start", "thesis", "--safe")
+    assert (refused.code, "Stop it first" in refused.err) == (4, True)
+
+
+def test_a_home_is_downloaded_from_its_archive(shell: Shell, tmp_path: Path) -> None:
+    identity, file = made(shell, "thesis", "--state", "running"), tmp_path / "home"
+    refused = shell("ws", "download", "thesis", "-o", str(file))
+    assert (refused.code, "Stop it first" in refused.line) == (4, True)
+    assert shell("ws", "download", "thesis", "--last", "-o", str(file)).code == 4, "there is no archive yet"
+    shell.ok("ws", "stop", "thesis", "--wait")
+    assert shell("ws", "download", "thesis", "-o", str(file)).code == 2, "it asks before it archives"
+    done = shell.ok("ws", "download", "thesis", "-o", str(file), "--yes")
+    assert done.out.startswith(f"{file} (")
+    assert json.loads(file.read_bytes()) == {}
+    (listed,) = json.loads(shell.ok("ws", "archives", "thesis", "--json").out)
+    assert (listed["is_current"], identity in listed["op_id"]) == (True, False)
+    assert "current" in shell.ok("ws", "archives", "thesis").out
+    assert shell("ws", "download", "thesis", "-o", str(file)).code == 2, "nothing is overwritten"
+    other = tmp_path / "other"
+    shell.ok("ws", "delete", "thesis", "--yes", "--wait")
+    shell.ok("ws", "download", identity, "--archive", listed["op_id"], "-o", str(other))
+    assert other.read_bytes() == file.read_bytes()
+    assert sorted(tmp_path.glob("*.part")) == []
+
+
 def test_wishes_that_came_true_already_are_done_at_once(shell: Shell) -> None:
     identity = made(shell)
     assert shell.ok("ws", "start", identity, "--wait").out == "thesis is running.\n"
@@ -129,6 +169,7 @@ def test_going_to_error_ends_the_wait_with_the_reason(shell: Shell, site: Site) 
     refused = shell("ws", "start", identity)
     assert refused.code == 4
     assert "DataLost" in refused.line
+    assert "DataLost" in shell("ws", "start", identity, "--safe").line, "there is no home to start with"
     assert "ERROR: DataLost" in shell.ok("ws", "list").out
     assert shell("ws", "recover", identity, "--from", "blank").code == 2, "it asks first"
     assert shell.ok("ws", "recover", identity, "--from", "blank", "--yes", "--wait").out == "broken is well again.\n"

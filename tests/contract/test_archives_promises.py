@@ -1,6 +1,7 @@
 """What every archive store promises: drivers.base.Archives, on a folder, on a real S3 server, and by the fake."""
 
 import asyncio
+import hashlib
 import inspect
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ import pytest
 
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE
 from codehub.drivers.base import Archives
-from codehub.errors import InvalidName, TerminalError
+from codehub.errors import ActionFailed, InvalidName, TerminalError, Unreachable
 from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.observation import ArchiveSeen
 from codehub.model.store_owner import StoreClaim, StoreMarker, refusal
@@ -93,6 +94,32 @@ async def test_a_damaged_archive_never_verifies(store: StoreUnderTest, how: str)
     # One flipped bit shows only when everything is read; the rest shows at a look.
     assert await store.archives.look(key) is (ArchiveSeen.LISTED if how == "flipped" else ArchiveSeen.CORRUPTED)
     assert await store.archives.verify(key) is ArchiveSeen.CORRUPTED
+
+
+async def test_an_archive_is_read_in_parts_and_is_what_its_meta_says(store: StoreUnderTest) -> None:
+    key = new_key()
+    await store.put_archive(key)
+    file = await store.archives.describe(key)
+    starts = range(0, file.size, -(-file.size // 3))
+    parts = [await store.archives.part(key, file, at, min(starts.step, file.size - at)) for at in starts]
+    assert (len(parts), hashlib.sha256(b"".join(parts)).hexdigest()) == (3, file.sha256)
+
+
+async def test_only_a_whole_archive_is_described_or_read(store: StoreUnderTest) -> None:
+    key, other = new_key(), new_key()
+    with pytest.raises(ActionFailed):
+        await store.archives.describe(key)
+    for each in (key, other):
+        await store.put_archive(each)
+    file = await store.archives.describe(key)
+    with pytest.raises(Unreachable):
+        await store.archives.part(key, replace(file, mark="of another"), 0, 1)
+    await store.lose(key, "object")
+    with pytest.raises(ActionFailed):
+        await store.archives.part(key, file, 0, 1)
+    await store.harm(other, "truncated")
+    with pytest.raises(TerminalError):
+        await store.archives.describe(other)
 
 
 async def test_the_empty_archive_verifies(archives: Archives) -> None:

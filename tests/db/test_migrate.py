@@ -121,6 +121,7 @@ ROWS_AT: dict[str, Callable[[psycopg.Connection], None]] = {
     "0031": _samples_too,
     "0032": _samples_too,
     "0033": _samples_too,
+    "0034": _samples_too,
 }
 
 

@@ -19,7 +19,8 @@ CONSTANT = {
 }  # fmt: skip
 API = {
     "name", "description", "memo", "tags", "is_favorite", "image_ref", "desired_state", "deleted_at", "purged_at",
-    "recover_request", "keep_awake_until", "standby_ttl_seconds", "archive_ttl_seconds", "last_access_at", "asked_by",
+    "recover_request", "keep_awake_until", "standby_ttl_seconds", "archive_ttl_seconds", "last_access_at", "safe_mode",
+    "asked_by",
 }  # fmt: skip
 CONTROLLER = {
     "conditions", "phase", "phase_changed_at", "observed_at", "operation", "op_started_at", "op_id", "archive_key",

@@ -25,6 +25,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "memo": ("new", {SSE}),
     "tags": (["gpu"], {SSE}),
     "is_favorite": (True, {SSE}),
+    "safe_mode": (True, {SSE}),
     "image_ref": ("new", {SSE}),
     "desired_state": ("STANDBY", {SSE, WAKE}),
     "deleted_at": (TIME, {DELETED, WAKE}),

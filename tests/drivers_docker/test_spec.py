@@ -39,7 +39,7 @@ def options(
     )
 
 
-def workspace(given: DockerOptions, resources: Resources) -> spec.Body:
+def workspace(given: DockerOptions, resources: Resources, *, safe_mode: bool = False) -> spec.Body:
     return spec.workspace_body(
         given,
         WORKSPACE,
@@ -49,6 +49,7 @@ def workspace(given: DockerOptions, resources: Resources) -> spec.Body:
         anchor_id="a" * 64,
         address="10.0.0.9",
         resources=resources,
+        safe_mode=safe_mode,
     )
 
 
@@ -123,3 +124,9 @@ if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
     for file, content in goldens().items():
         (GOLDEN / file).write_text(content)
+
+
+def test_in_safe_mode_the_home_is_in_its_place_and_its_settings_are_not_found() -> None:
+    usual, safe = workspace(options(), Resources()), workspace(options(), Resources(), safe_mode=True)
+    assert set(safe.pop("Env")) - set(usual.pop("Env")) == {"HOME=/tmp", f"CODEHUB_SAFE_MODE={spec.HOME}"}
+    assert safe == usual

@@ -32,7 +32,9 @@ def options(**more: Any) -> KubernetesOptions:
     return KubernetesOptions(**(given | more))
 
 
-def workspace(given: KubernetesOptions, resources: Resources, *, make_owner: bool = False) -> m.Body:
+def workspace(
+    given: KubernetesOptions, resources: Resources, *, make_owner: bool = False, safe_mode: bool = False
+) -> m.Body:
     return m.workspace_pod(
         given,
         WORKSPACE,
@@ -42,6 +44,7 @@ def workspace(given: KubernetesOptions, resources: Resources, *, make_owner: boo
         gate="ws-gate",
         resources=resources,
         make_owner=make_owner,
+        safe_mode=safe_mode,
     )
 
 
@@ -112,3 +115,12 @@ def test_metadata_is_never_allowed() -> None:
 if __name__ == "__main__":
     for name, case in CASES.items():
         (GOLDEN / f"{name}.json").write_text(text_of(case))
+
+
+def test_in_safe_mode_the_home_is_in_its_place_and_its_settings_are_not_found() -> None:
+    pods = [workspace(options(), Resources(), safe_mode=each) for each in (False, True)]
+    usual, safe = (pod["spec"]["containers"][0].pop("env") for pod in pods)
+    assert {"name": "HOME", "value": "/tmp"} in safe
+    assert {"name": "CODEHUB_SAFE_MODE", "value": m.HOME} in safe
+    assert {"name": "HOME", "value": m.HOME} in usual
+    assert pods[0] == pods[1]

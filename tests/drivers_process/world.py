@@ -106,9 +106,21 @@ class World:
         return await self.start_on(workspace_id, volume, resources, image_ref)
 
     async def start_on(
-        self, workspace_id: WorkspaceId, volume: VolumeRef, resources: Resources | None = None, image_ref: str = "test"
+        self,
+        workspace_id: WorkspaceId,
+        volume: VolumeRef,
+        resources: Resources | None = None,
+        image_ref: str = "test",
+        *,
+        safe_mode: bool = False,
     ) -> Workspace:
-        spec = InstanceSpec(op_id=OpId(uuid4()), image_ref=image_ref, volume=volume, resources=resources or Resources())
+        spec = InstanceSpec(
+            op_id=OpId(uuid4()),
+            image_ref=image_ref,
+            volume=volume,
+            resources=resources or Resources(),
+            safe_mode=safe_mode,
+        )
         await self.driver.instances.start(workspace_id, spec)
         seen = await self.driver.instances.look(workspace_id)
         assert seen.endpoint is not None

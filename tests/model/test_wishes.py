@@ -396,3 +396,34 @@ def test_a_recovery_can_say_what_is_wanted_afterwards() -> None:
         answer = granted(recover(in_error(desired_state=Desired.ARCHIVED), ANSWER, desired, b.later(60)))
         assert (answer.desired_state, answer.recover_request is not None) == (desired, True)
         assert (answer.last_access_at == b.later(60)) == (desired is Desired.RUNNING)
+
+
+# -- safe mode --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.ARCHIVED, Phase.STANDBY])
+def test_safe_mode_lasts_until_the_next_start_that_does_not_ask_for_it(phase: Phase) -> None:
+    row = b.in_phase(phase, desired_state=Desired.STANDBY)
+    asked = granted(request_state(row, Desired.RUNNING, b.NOW, safe_mode=True))
+    assert asked.safe_mode
+    starting = b.in_phase(phase, desired_state=Desired.RUNNING, safe_mode=True)
+    assert granted(request_state(starting, Desired.RUNNING, b.NOW)).safe_mode, (
+        "a visit that waits for it changes nothing"
+    )
+    stopped = b.in_phase(phase, desired_state=Desired.STANDBY, safe_mode=True)
+    assert not granted(request_state(stopped, Desired.RUNNING, b.NOW)).safe_mode
+
+
+def test_the_mode_of_what_runs_does_not_change() -> None:
+    for desired, is_safe in product([Desired.RUNNING, Desired.STANDBY], [True, False]):
+        row = b.in_phase(Phase.RUNNING, desired_state=desired, safe_mode=is_safe)
+        assert granted(request_state(row, Desired.RUNNING, b.NOW)).safe_mode == is_safe
+        assert granted(request_state(row, Desired.RUNNING, b.NOW, safe_mode=is_safe)).safe_mode == is_safe
+        assert kind(request_state(row, Desired.RUNNING, b.NOW, safe_mode=not is_safe)) is CONFLICT
+
+
+def test_what_is_in_error_starts_in_safe_mode_by_a_recovery() -> None:
+    answer = granted(recover(in_error(), ANSWER, Desired.RUNNING, b.NOW, safe_mode=True))
+    assert (answer.safe_mode, answer.recover_request is not None) == (True, True)
+    assert granted(recover(in_error(safe_mode=True), ANSWER)).safe_mode
+    assert not granted(recover(in_error(safe_mode=True), ANSWER, Desired.RUNNING, b.NOW, safe_mode=False)).safe_mode

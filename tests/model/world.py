@@ -209,7 +209,7 @@ class World:
                 self._delete_volume(ref)
             case a.MarkWhole(ref):
                 self._mark_whole(ref)
-            case a.StartInstance(op_id, _, ref):
+            case a.StartInstance(op_id, _, ref, _):
                 self._start(op_id, ref)
             case a.RemoveInstance():
                 self.instance = None

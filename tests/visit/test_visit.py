@@ -353,6 +353,24 @@ async def test_an_error_says_what_happened(ada: Browser, person: Person, owner: 
     assert "is gone" not in page.text
 
 
+async def test_what_does_not_start_can_be_started_in_safe_mode(ada: Browser, person: Person, owner: Connection) -> None:
+    seen = {"policy.healthy": {"status": False, "reason": "RetryExceeded", "message": "It did not start."}}
+    lost = await resting(owner, person, "ERROR", desired_state="STANDBY", error_reason="DataLost", conditions=seen)
+    assert "Start in safe mode" not in (await ada.goes_to(f"/w/{lost}/")).text, "there is no home to start it with"
+    seen["storage.volume_ready"] = {"status": True, "reason": "VolumeProvisioned", "message": ""}
+    broken = await resting(
+        owner, person, "ERROR", desired_state="STANDBY", error_reason="RetryExceeded", conditions=seen
+    )
+    page = await ada.goes_to(f"/w/{broken}/lab")
+    action = f"/w/{broken}/.codehub/start-safely?next={quote(f'/w/{broken}/lab', safe='')}"
+    assert f'action="{action}"' in page.text
+    answer = await ada.presses(action)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/w/{broken}/lab")
+    row = await read(owner, broken)
+    assert (row.wish.desired_state, row.wish.safe_mode, row.wish.recover_request is None) == ("RUNNING", True, False)
+    assert (await ada.goes_to(f"/w/{broken}/lab")).status_code == 503, "now it is waited for"
+
+
 async def test_over_the_limit_one_can_be_stopped(ada: Browser, person: Person, owner: Connection) -> None:
     one, two = [await running(owner, person, name=f"<{n}>", endpoint=f"10.0.0.{n}:80") for n in (1, 2)]
     asleep = await resting(owner, person, "STANDBY")

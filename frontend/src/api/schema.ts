@@ -25,6 +25,42 @@ export interface components {
          */
         ActorKind: "user" | "token";
         /**
+         * Archive
+         * @description A home as it was when it was archived.
+         */
+        Archive: {
+            /**
+             * Op Id
+             * Format: uuid
+             * @description The operation that made it.
+             */
+            op_id: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Bytes
+             * @description Compressed.
+             * @example 1048576
+             */
+            bytes: number;
+            /**
+             * Is Current
+             * @description Whether it is the workspace's archive_key.
+             */
+            is_current: boolean;
+        };
+        /**
+         * Archives
+         * @description What the archive store has of a workspace, newest first.
+         */
+        Archives: {
+            /** Items */
+            items: components["schemas"]["Archive"][];
+        };
+        /**
          * ArchivesPoint
          * @description What the archive store held when a collection listed it.
          */
@@ -905,6 +941,11 @@ export interface components {
              * @description What it is to be afterwards; left out, that stays as it was.
              */
             desired_state?: ("RUNNING" | "STANDBY" | "ARCHIVED") | null;
+            /**
+             * Safe Mode
+             * @description With the desired_state RUNNING: start a shell with the home in its place, but read no settings from it, for when they keep it from starting. The next start is an ordinary one again.
+             */
+            safe_mode?: boolean | null;
         };
         /**
          * Removal
@@ -1257,6 +1298,11 @@ export interface components {
             updated_at: string;
             /** @description What was asked for. */
             desired_state: components["schemas"]["Desired"];
+            /**
+             * Safe Mode
+             * @description Whether it was last started in safe mode.
+             */
+            safe_mode: boolean;
             /** @description What it is. */
             phase: components["schemas"]["Phase"];
             /**
@@ -1390,6 +1436,11 @@ export interface components {
              * @enum {string}
              */
             desired?: "RUNNING" | "STANDBY" | "ARCHIVED";
+            /**
+             * Safe Mode
+             * @description With the desired_state RUNNING: start a shell with the home in its place, but read no settings from it, for when they keep it from starting. The next start is an ordinary one again.
+             */
+            safe_mode?: boolean | null;
         };
         /**
          * Workspaces

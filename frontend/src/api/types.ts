@@ -13,6 +13,7 @@ export type Desired = Workspace["desired_state"];
 export type Condition = Schemas["Condition"];
 export type RecoverFrom = NonNullable<Workspace["error"]>["can_recover_from"][number];
 export type HistoryLine = Schemas["HistoryLine"];
+export type Archives = Schemas["Archives"];
 export type Logs = Schemas["Logs"];
 export type Usage = Schemas["Usage"];
 export type Images = Schemas["Images"];

@@ -113,6 +113,7 @@ export const en = {
   "verb.open": "Open",
   "verb.open_wake": "Start and open",
   "verb.start": "Start",
+  "verb.start_safe": "Start in safe mode",
   "verb.stop": "Stop",
   "verb.archive": "Archive",
   "verb.restore": "Restore, do not start",
@@ -227,6 +228,11 @@ export const en = {
   "history.title": "What happened",
   "history.none": "Nothing yet.",
   "history.older": "Older changes are not shown here.",
+  "archives.title": "Archives",
+  "archives.on_disk":
+    "The home directory on disk is newer. To download its current files, stop and archive the workspace.",
+  "archives.download": "Download",
+  "archives.download_of": "Download the archive of {when}",
   "usage.title": "Resources",
   "usage.cpus": "CPU",
   "usage.memory": "Memory",
@@ -280,6 +286,10 @@ export const en = {
   "reason.RetryExceeded": "It failed several times in a row",
   "reason.Unreachable": "What it runs on cannot be reached; it is waited for",
 
+  "safe_mode.title": "Safe mode",
+  "safe_mode.text":
+    "Safe mode: settings in the home directory are not loaded. Fix them in a terminal, then stop and start the workspace.",
+  "recover.safe_hint": "Open a terminal without loading settings from the home directory.",
   "recovery.title": "It needs you",
   "recovery.asked": "Asked for. The next look at it answers.",
   "recovery.yes": "Yes, do that",

@@ -8,6 +8,7 @@ import { Link } from "../lib/router.tsx";
 import { useWorkspace } from "../state/store.ts";
 import { read } from "../state/verbs.ts";
 import { Empty, Panel, Problem, Waiting } from "../ui/parts.tsx";
+import { Archives } from "./workspace/archives.tsx";
 import { Conditions } from "./workspace/conditions.tsx";
 import { Head } from "./workspace/head.tsx";
 import { History } from "./workspace/history.tsx";
@@ -64,6 +65,7 @@ function Whole({ workspace, me, reload }: { workspace: Workspace; me: Me; reload
         </div>
         <aside>
           <Usage workspace={workspace} />
+          <Archives workspace={workspace} />
           <Conditions workspace={workspace} isAdmin={me.role === "admin"} />
           {!gone && <Settings key={id} workspace={workspace} reload={reload} />}
         </aside>

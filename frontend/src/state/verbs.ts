@@ -30,8 +30,14 @@ async function wished(id: string, desired: Desired, asked: Promise<{ data: Works
   }
 }
 
-export async function want(id: string, desired: Exclude<Desired, "DELETED">): Promise<Workspace> {
-  return wished(id, desired, call<Workspace>("PATCH", at(id), { body: { desired_state: desired } }));
+export async function want(id: string, desired: Exclude<Desired, "DELETED">, safe?: boolean): Promise<Workspace> {
+  const body = { desired_state: desired, ...(safe && { safe_mode: true }) };
+  return wished(id, desired, call<Workspace>("PATCH", at(id), { body }));
+}
+
+/** Whether it runs that way, or is about to. */
+export function isInSafeMode({ safe_mode, desired_state, phase }: Workspace): boolean {
+  return safe_mode && (desired_state === "RUNNING" || phase === "RUNNING") && phase !== "ERROR";
 }
 
 export async function change(id: string, body: WorkspaceChange, ifMatch: string | null): Promise<Workspace> {
@@ -54,6 +60,11 @@ export async function recover(
   afterwards: "RUNNING" | "STANDBY" | "ARCHIVED",
 ): Promise<Workspace> {
   return known(await post<Workspace>(`${at(id)}/recover`, { from, forced, desired_state: afterwards }));
+}
+
+/** Out of an error, without the settings in its home. */
+export async function startSafely(id: string): Promise<Workspace> {
+  return known(await post<Workspace>(`${at(id)}/recover`, { desired_state: "RUNNING", safe_mode: true }));
 }
 
 export async function keepAwake(id: string, hours: number): Promise<Workspace> {

@@ -27,7 +27,7 @@ from codehub.cli import (
     terminal,
     tokens,
     users,
-    ws_state,
+    ws_archives,
 )
 from codehub.cli import backup as backing_up
 from codehub.cli import doctor as doctoring
@@ -238,7 +238,7 @@ for _name, _command in (
     app.command(name=_name)(_command)
 
 for _name, _group in (
-    ("ws", ws_state.app),
+    ("ws", ws_archives.app),
     ("user", users.app),
     ("token", tokens.app),
     ("ide", ides),

@@ -134,7 +134,9 @@ def error_of(workspace: "Workspace") -> tuple[str, str]:
     error = workspace.error
     name, reason = clean(workspace.name), error.reason if error else "unknown reason"
     words = f" {clean(error.message)}" if error and error.message else ""
-    return f"{name} is in ERROR ({reason}).{words}", f"Try again with: codehub ws recover {workspace.id}"
+    home = workspace.conditions.get("storage.volume_ready")
+    safely = f", or without its settings: codehub ws start {workspace.id} --safe" if home and home.status else ""
+    return f"{name} is in ERROR ({reason}).{words}", f"Try again with: codehub ws recover {workspace.id}{safely}"
 
 
 def _state(workspace: "Workspace") -> str:

@@ -23,9 +23,38 @@ SOURCES = ("as_is", "volume", "archive", "blank")
 
 
 @app.command()
-def start(workspace: Workspace, wait: Wait = False, timeout: Timeout = None, json: Json = False) -> None:
-    """Start a workspace; an archived one is restored first."""
-    _ask_for(workspace, "RUNNING", lambda _: None, wait=wait, timeout=timeout, json=json)
+def start(
+    workspace: Workspace,
+    *,
+    safe: Annotated[
+        bool, typer.Option("--safe", help="Read no settings from its home: for when they keep it from starting.")
+    ] = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    json: Json = False,
+) -> None:
+    """Start a workspace; an archived one is restored first.
+
+    In safe mode (--safe) you get a shell with the home in its place, whatever is wrong with its settings; a workspace
+    in ERROR tries again that way. The next start is an ordinary one.
+    """
+    if not safe:
+        _ask_for(workspace, "RUNNING", lambda _: None, wait=wait, timeout=timeout, json=json)
+        return
+    with connected() as client:
+        found = naming.workspace(client, workspace)
+        home = found.conditions.get("storage.volume_ready")
+        if found.phase == "ERROR" and not (home and home.status):
+            raise CommandError(*waiting.error_of(found), exit_code=Exit.CONFLICT)
+
+        def act() -> "api.Workspace":
+            if found.phase == "ERROR":
+                return client.recover_workspace(found.id, desired="RUNNING", safe_mode=True)
+            return client.set_state(found.id, "RUNNING", safe_mode=True)
+
+        wish = waiting.recovered(found) if found.phase == "ERROR" else waiting.reached("RUNNING")
+        asked = waiting.ask(client, found, act, patient=wait, seconds=timeout)
+        _finish(client, asked, wish, wait=wait, timeout=timeout, json=json)
 
 
 @app.command()

@@ -68,6 +68,8 @@ def facts(workspace: "Workspace", server: str) -> list[tuple[str, str]]:
         found.append(("Next", f"{one.next_transition.to} at {when(one.next_transition.at)}{because}"))
     if one.keep_awake_until is not None and one.keep_awake_until > datetime.now(UTC):
         found.append(("Kept awake", f"until {when(one.keep_awake_until)}"))
+    if one.safe_mode and one.desired_state == "RUNNING":
+        found.append(("Safe mode", "no settings are read from its home, until it is started again"))
     if one.deleted_at is not None:
         until = f"can be undeleted until {when(one.undelete_until)}" if one.undelete_until else "cannot be undeleted"
         found += [("Deleted", when(one.deleted_at)), ("Trash", until)]

@@ -1,9 +1,11 @@
 """The client: one method for each thing that the API offers, in the words of the API."""
 
+import base64
+import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 import httpx
@@ -12,6 +14,7 @@ from codehub.client.errors import NOT_CODEHUB, ApiError
 from codehub.client.events import Events
 from codehub.client.http import API, Http
 from codehub.client.models import (
+    Archive,
     AuditEntry,
     GcAccepted,
     GcRun,
@@ -30,6 +33,7 @@ from codehub.client.models import (
 )
 
 PAGE = 100
+DOWNLOAD_SILENCE_SECONDS = 90.0  # the server asks the store for a part of an archive for a minute
 Id = UUID | str
 
 
@@ -77,10 +81,11 @@ class Client(Http):
         headers = {"If-Match": if_match} if if_match else None
         return self.read(Workspace, self.call("PATCH", _workspace(identity), json=changes, headers=headers))
 
-    def set_state(self, identity: Id, desired: str) -> Workspace:
-        """Ask for RUNNING, STANDBY or ARCHIVED."""
+    def set_state(self, identity: Id, desired: str, *, safe_mode: bool | None = None) -> Workspace:
+        """Ask for RUNNING, STANDBY or ARCHIVED; for RUNNING maybe in safe mode."""
+        mode: Json = {} if safe_mode is None else {"safe_mode": safe_mode}
         try:
-            return self.update_workspace(identity, desired_state=desired)
+            return self.update_workspace(identity, desired_state=desired, **mode)
         except ApiError as error:
             if not _was_heard(error, desired):
                 raise
@@ -100,10 +105,17 @@ class Client(Http):
         return self._verb(identity, "undelete", None)
 
     def recover_workspace(
-        self, identity: Id, source: str | None = None, *, forced: bool = False, desired: str | None = None
+        self,
+        identity: Id,
+        source: str | None = None,
+        *,
+        forced: bool = False,
+        desired: str | None = None,
+        safe_mode: bool | None = None,
     ) -> Workspace:
         body: Json = {"forced": forced} | ({"from": source} if source else {})
         body |= {"desired_state": desired} if desired else {}
+        body |= {} if safe_mode is None else {"safe_mode": safe_mode}
         return self._verb(identity, "recover", body)
 
     def keep_awake(self, identity: Id, hours: float) -> Workspace:
@@ -113,6 +125,28 @@ class Client(Http):
     def logs(self, identity: Id, *, lines: int | None = None) -> Logs:
         """The newest lines; only of one that runs."""
         return self.get(Logs, f"{_workspace(identity)}/logs", lines=lines)
+
+    def archives(self, identity: Id) -> Sequence[Archive]:
+        """What the archive store has of it, newest first."""
+        return self.get(Page[Archive], f"{_workspace(identity)}/archives").items
+
+    def download(self, identity: Id, into: BinaryIO, *, op_id: Id | None = None) -> Iterator[int]:
+        """Write the last archive, or that of the operation; yields how many bytes came so far.
+
+        Raises ApiError if it is not what the server says that it is.
+        """
+        path = f"{_workspace(identity)}/archive" + (f"?op_id={op_id}" if op_id is not None else "")
+        digest, done = hashlib.sha256(), 0
+        with self.stream(path, read_seconds=DOWNLOAD_SILENCE_SECONDS, accept="*/*") as response:
+            size = int(response.headers.get("content-length", 0))
+            for data in response.iter_raw():
+                into.write(data)
+                digest.update(data)
+                done += len(data)
+                yield done
+        wanted = f"sha-256=:{base64.b64encode(digest.digest()).decode()}:"
+        if done != size or response.headers.get("repr-digest", wanted) != wanted:
+            raise ApiError("The archive did not arrive as it was sent. Download it again.", code="damaged")
 
     def usage(self, identity: Id) -> Usage:
         """What it uses while it runs."""

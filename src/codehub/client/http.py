@@ -111,10 +111,10 @@ class Http:
             attempt += 1
 
     @contextmanager
-    def stream(self, path: str, *, read_seconds: float) -> Iterator[httpx.Response]:
+    def stream(self, path: str, *, read_seconds: float, accept: str = "text/event-stream") -> Iterator[httpx.Response]:
         """An answer that goes on; silent for longer than `read_seconds`, it counts as lost."""
         timeout = httpx.Timeout(read_seconds, connect=10.0)
-        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        headers = {"Accept": accept, "Cache-Control": "no-store"}
         with self.reaching(), self._client.stream("GET", path, timeout=timeout, headers=headers) as response:
             if not response.is_success:
                 response.read()

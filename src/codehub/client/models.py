@@ -72,6 +72,7 @@ class Workspace(Model):
     created_at: datetime
     updated_at: datetime
     desired_state: str
+    safe_mode: bool = False
     phase: str
     phase_changed_at: datetime | None = None
     operation: str = "NONE"
@@ -88,6 +89,15 @@ class Workspace(Model):
     undelete_until: datetime | None = None
     archived: bool = False
     url: str = ""
+
+
+class Archive(Model):
+    """A home as it was when it was archived."""
+
+    op_id: UUID
+    at: datetime
+    bytes: int
+    is_current: bool = False
 
 
 class Page(Model, Generic[T]):

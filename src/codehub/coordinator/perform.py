@@ -24,8 +24,10 @@ async def perform(
 ) -> None:
     """Ask for it. Returning means accepted, nothing more; raises DriverError."""
     match action:
-        case a.StartInstance(op_id, image_ref, volume):
-            spec = InstanceSpec(op_id=op_id, image_ref=image_ref, volume=volume, resources=resources)
+        case a.StartInstance(op_id, image_ref, volume, safe_mode):
+            spec = InstanceSpec(
+                op_id=op_id, image_ref=image_ref, volume=volume, resources=resources, safe_mode=safe_mode
+            )
             await backend.instances.start(workspace_id, spec)
         case a.RemoveInstance():
             await backend.instances.remove(workspace_id)

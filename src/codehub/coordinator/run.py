@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from codehub.config import Settings
 from codehub.coordinator import traces
 from codehub.coordinator.answers import logs_of
+from codehub.coordinator.archive_answers import archive_answers
 from codehub.coordinator.collect import Collector
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.expire import Expirer
@@ -202,7 +203,9 @@ class Coordinator:
         channels = settings.redis_channels
         events = RedisEvents(self._redis, sse_prefix=channels.sse_prefix, wake_prefix=channels.wake_prefix)
         teller = ProgressTeller(RedisProgress(self._redis), events)
-        answerer = Answerer(self._redis, {"logs": logs_of(infrastructure.backends)})
+        answerer = Answerer(
+            self._redis, {"logs": logs_of(infrastructure.backends), **archive_answers(infrastructure.archives)}
+        )
         kept = RedisLastLogs(self._redis).keep
         controller = Controller(
             self._records,

@@ -26,7 +26,8 @@ SET name = %(name)s, description = %(description)s, memo = %(memo)s, tags = %(ta
     is_favorite = %(favorite)s, image_ref = %(image_ref)s,
     desired_state = %(desired)s::workspace_state, deleted_at = %(deleted_at)s, purged_at = %(purged_at)s,
     recover_request = %(recover)s, keep_awake_until = %(awake)s, standby_ttl_seconds = %(standby_ttl)s,
-    archive_ttl_seconds = %(archive_ttl)s, last_access_at = %(accessed)s, asked_by = %(asked_by)s
+    archive_ttl_seconds = %(archive_ttl)s, last_access_at = %(accessed)s, safe_mode = %(safe_mode)s,
+    asked_by = %(asked_by)s
 WHERE id = %(id)s AND {STAMP} = %(stamp)s
 RETURNING updated_at, {STAMP}
 """).format(STAMP=STAMP)
@@ -71,5 +72,6 @@ def _arguments(new: ShownWorkspace) -> dict[str, Any]:
         "standby_ttl": wish.standby_ttl_seconds,
         "archive_ttl": wish.archive_ttl_seconds,
         "accessed": wish.last_access_at,
+        "safe_mode": wish.safe_mode,
         "asked_by": storable(wish.asked_by),
     }

@@ -34,11 +34,11 @@ from codehub.model.workspace import (
 COLUMNS = SQL("""
     id, owner_user_id, created_at, instance_backend, storage_backend, source_archive,
     image_ref, desired_state, deleted_at, purged_at, recover_request, keep_awake_until, standby_ttl_seconds,
-    archive_ttl_seconds, last_access_at, asked_by,
+    archive_ttl_seconds, last_access_at, safe_mode, asked_by,
     conditions, phase, phase_changed_at, observed_at, operation, op_started_at, op_id, archive_key, home_ctx, endpoint,
     error_reason, error_count, retry_at, recover_handled_id
 """)
-_CONSTANT, _WISH = 6, 16  # where the parts end
+_CONSTANT, _WISH = 6, 17  # where the parts end
 
 
 def storable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
@@ -75,7 +75,7 @@ def workspace_of(row: tuple[Any, ...]) -> Workspace:
 def _wish(row: tuple[Any, ...]) -> Wish:
     (
         image_ref, desired, deleted_at, purged_at, recover, keep_awake_until, standby_ttl, archive_ttl, accessed,
-        asked_by,
+        safe_mode, asked_by,
     ) = row  # fmt: skip
     return Wish(
         image_ref=image_ref,
@@ -87,6 +87,7 @@ def _wish(row: tuple[Any, ...]) -> Wish:
         standby_ttl_seconds=standby_ttl,
         archive_ttl_seconds=archive_ttl,
         last_access_at=accessed,
+        safe_mode=safe_mode,
         asked_by=asked_by,
     )
 

@@ -27,6 +27,7 @@ from codehub.drivers.archive_store.folder import FolderObjects
 from codehub.drivers.archive_store.meta import EMPTY_ARCHIVE, MOST_BYTES, Meta, parse
 from codehub.drivers.archive_store.objects import Absent, Expired, Limits, Objects, Stamp, TimedOut
 from codehub.drivers.archive_store.read_back import ReadBack
+from codehub.drivers.base import ArchiveFile
 from codehub.errors import DriverError, SettingsError, TerminalError, Unreachable
 from codehub.model.gc import FoundArchive
 from codehub.model.names import META_SUFFIX, archive_key, meta_key, parse_archive_key
@@ -134,6 +135,13 @@ class ArchiveStore:
         rest = unfinished | {key: at for key, (at, _) in half.items()}
         if rest:
             yield [FoundArchive(key, at, complete=False) for key, at in rest.items()]
+
+    async def describe(self, key: ArchiveKey) -> ArchiveFile:
+        meta, stamp = await self._found_as(key)
+        return ArchiveFile(stamp.size, meta.sha256, stamp.mark)
+
+    async def part(self, key: ArchiveKey, file: ArchiveFile, start: int, size: int) -> bytes:
+        return await self._objects.part(self._path(key), start, size, Stamp(file.size, file.mark))
 
     async def make_empty(self, key: ArchiveKey) -> None:
         """A complete archive that is there already is left alone, whatever it holds."""

@@ -38,6 +38,7 @@ class InstanceSpec:
     image_ref: str
     volume: VolumeRef
     resources: Resources = Resources()
+    safe_mode: bool = False  # with the home in its place, but no settings and no start-up files read from it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +179,15 @@ class Disk(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveFile:
+    """An archive as bytes; `mark` tells it from any other that ever has its key, where the store can tell."""
+
+    size: int
+    sha256: str
+    mark: str
+
+
 class Archives(Protocol):
     """The archive store. An archive counts only with its meta beside it, which is written last."""
 
@@ -194,6 +204,14 @@ class Archives(Protocol):
 
     def found(self, whose: WorkspaceId | None = None) -> AsyncIterator[Sequence[FoundArchive]]:
         """Everything under the prefix, or one workspace's, page by page; raises Unreachable rather than stop early."""
+        ...
+
+    async def describe(self, key: ArchiveKey) -> ArchiveFile:
+        """What its meta says of it. ActionFailed or TerminalError for one that is not whole."""
+        ...
+
+    async def part(self, key: ArchiveKey, file: ArchiveFile, start: int, size: int) -> bytes:
+        """These bytes of exactly this archive; Unreachable if another one has its key by now."""
         ...
 
     async def make_empty(self, key: ArchiveKey) -> None:

@@ -14,6 +14,7 @@ class StartInstance:
     op_id: OpId
     image_ref: str
     volume: VolumeRef
+    safe_mode: bool = False
 
 
 @dataclass(frozen=True, slots=True)

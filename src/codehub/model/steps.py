@@ -106,7 +106,8 @@ def _starting(workspace: Workspace, seen: Seen) -> Step:
         return Wait("the container is getting ready")
     if lacks_mark(seen.volume):
         return Act(a.MarkWhole(seen.volume.ref), "its home is marked as whole before anybody works in it")
-    start = a.StartInstance(status.op_id, workspace.wish.image_ref, seen.volume.ref)
+    wish = workspace.wish
+    start = a.StartInstance(status.op_id, wish.image_ref, seen.volume.ref, wish.safe_mode)
     return Act(start, "the container is started")
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from codehub.model.recovery import is_pending
 from codehub.model.wishes import is_going
 from codehub.model.workspace import Desired, Operation, Phase, VolumeState, Workspace, WorkspaceId
 
@@ -35,7 +36,7 @@ def step_of(workspace: Workspace) -> Step:
     if is_going(workspace) or status.phase in (Phase.DELETING, Phase.DELETED):
         return Step.GONE
     if status.phase is Phase.ERROR:
-        return Step.ERROR
+        return Step.WAIT if is_pending(workspace) else Step.ERROR
     if status.phase is Phase.RUNNING and status.operation is Operation.NONE and status.endpoint is not None:
         return Step.IN
     left = status.operation is Operation.ARCHIVING and status.home_ctx.volume is VolumeState.LIVE  # a visit abandons it
@@ -46,3 +47,9 @@ def step_of(workspace: Workspace) -> Step:
     if wish.desired_state in (Desired.RUNNING, Desired.STANDBY):  # on its way up
         return Step.WAIT
     return Step.RESTORE if status.phase is Phase.ARCHIVED else Step.START
+
+
+def may_start_safely(workspace: Workspace) -> bool:
+    """Whether its settings may be what keeps it from starting: it is in ERROR, and its home is there."""
+    status = workspace.status
+    return status.phase is Phase.ERROR and status.conditions.volume_ready.status

@@ -51,12 +51,14 @@ def _in_progress(status: Status) -> Refusal:
     return _conflict(f"{status.operation} is in progress. Try again when it has ended.")
 
 
-def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish | Refusal:
+def request_state(
+    workspace: Workspace, desired: Desired, now: datetime, safe_mode: bool | None = None
+) -> Wish | Refusal:
     """Ask for RUNNING, STANDBY or ARCHIVED, while no operation runs. Asking again for the same is fine.
 
     An ARCHIVING stands in nobody's way: before its commit it is abandoned, after that the home is restored (ADR 17).
     """
-    wish, status = workspace.wish, workspace.status
+    status = workspace.status
     if desired is Desired.DELETED:
         return _conflict("A workspace is deleted with DELETE, not by its desired_state.")
     if is_going(workspace):
@@ -65,10 +67,26 @@ def request_state(workspace: Workspace, desired: Desired, now: datetime) -> Wish
         return _in_progress(status)
     if status.phase is Phase.ERROR:
         return _conflict("The workspace is in ERROR. Recover it first.")
-    accessed = wish.last_access_at
-    if desired is Desired.RUNNING:  # starting counts as access
-        accessed = max(now, wish.last_access_at or now)
-    return replace(wish, desired_state=desired, last_access_at=accessed)
+    return _wanting(workspace, workspace.wish, desired, now, safe_mode)
+
+
+def _wanting(
+    workspace: Workspace, wish: Wish, desired: Desired, now: datetime | None, safe_mode: bool | None
+) -> Wish | Refusal:
+    """The wish with this state. Safe mode lasts until the next start that does not ask for it.
+
+    One that begins by itself, after a crash for example, is no such start. What runs is not changed.
+    """
+    if desired is not Desired.RUNNING:
+        return replace(wish, desired_state=desired)
+    status = workspace.status
+    runs = status.phase is Phase.RUNNING or status.conditions.container_ready.status  # which may be so in ERROR
+    if runs and safe_mode is not None and safe_mode != wish.safe_mode:
+        return _conflict("The workspace is running. Stop it first: safe mode is chosen when it starts.")
+    if safe_mode is None:
+        safe_mode = wish.safe_mode and (runs or wish.desired_state is Desired.RUNNING)
+    accessed = wish.last_access_at if now is None else max(now, wish.last_access_at or now)  # starting counts as access
+    return replace(wish, desired_state=desired, last_access_at=accessed, safe_mode=safe_mode)
 
 
 def is_going(workspace: Workspace) -> bool:
@@ -90,7 +108,11 @@ def keep_awake(workspace: Workspace, now: datetime, lasting: timedelta) -> Wish 
 
 
 def recover(
-    workspace: Workspace, request: RecoverRequest, desired: Desired | None = None, now: datetime | None = None
+    workspace: Workspace,
+    request: RecoverRequest,
+    desired: Desired | None = None,
+    now: datetime | None = None,
+    safe_mode: bool | None = None,
 ) -> Wish | Refusal:
     """Answer the error that the workspace is in, and say what is wanted of it afterwards; else that stays as it was.
 
@@ -111,19 +133,14 @@ def recover(
         return answered
     if is_going(workspace) or desired is Desired.DELETED:
         return _conflict("The workspace is being deleted. Undelete it first.")
-    accessed = wish.last_access_at
-    if desired is Desired.RUNNING and now is not None:  # starting counts as access
-        accessed = max(now, wish.last_access_at or now)
-    return replace(answered, desired_state=desired, last_access_at=accessed)
+    return _wanting(workspace, answered, desired, now, safe_mode)
 
 
 def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -> ArchiveKey | Refusal:
-    """The archive that a new workspace can be made from: the newest one, while it is kept."""
+    """The archive that a new workspace can be made from, or that is downloaded: the newest one, while it is kept."""
     wish, status = workspace.wish, workspace.status
-    if wish.purged_at is not None:
-        return Refusal(RefusedBecause.GONE, "That workspace was purged: nothing of it was kept.")
-    if wish.deleted_at is not None and now > wish.deleted_at + retention:
-        return Refusal(RefusedBecause.GONE, "That workspace was deleted too long ago: its archive is no longer kept.")
+    if (gone := archives_gone(workspace, now, retention)) is not None:
+        return gone
     if status.archive_key is None and wish.deleted_at is not None:
         return Refusal(RefusedBecause.GONE, "That workspace was deleted without an archive.")
     if status.archive_key is None:
@@ -131,6 +148,16 @@ def archive_to_copy(workspace: Workspace, now: datetime, retention: timedelta) -
     if status.conditions.archive_ready.reason in c.TERMINAL_ARCHIVE_REASONS:
         return _conflict("The archive of that workspace is lost or damaged.")
     return status.archive_key
+
+
+def archives_gone(workspace: Workspace, now: datetime, retention: timedelta) -> Refusal | None:
+    """Whether nothing that was archived of it is its owner's any more."""
+    wish = workspace.wish
+    if wish.purged_at is not None:
+        return Refusal(RefusedBecause.GONE, "That workspace was purged: nothing of it was kept.")
+    if wish.deleted_at is not None and now > wish.deleted_at + retention:
+        return Refusal(RefusedBecause.GONE, "That workspace was deleted too long ago: its archive is no longer kept.")
+    return None
 
 
 def takes_a_place(was: Workspace, wish: Wish) -> bool:

@@ -172,6 +172,7 @@ class Wish:
     standby_ttl_seconds: int = 600
     archive_ttl_seconds: int = 1800
     last_access_at: datetime | None = None
+    safe_mode: bool = False  # it starts as a shell beside the home, and none of its settings are read
     asked_by: str = ""  # who or what asked for this desired_state, as in `user ada` or `ttl: …`
 
 

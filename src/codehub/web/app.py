@@ -25,6 +25,7 @@ from codehub.web import csrf, errors, request_ids
 from codehub.web.api import (
     admin,
     answers,
+    archives,
     events,
     figures,
     health,
@@ -54,6 +55,7 @@ from codehub.web.visit.hosted import OwnOrigins
 _ACCOUNTS = (session.router, oidc.router, login_link.router, tokens.router, users.router)
 ROUTERS: tuple[APIRouter, ...] = (  # what is asked for most comes first
     workspaces.router,
+    archives.router,
     *_ACCOUNTS,
     images.router,
     admin.router,

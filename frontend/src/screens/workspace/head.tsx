@@ -7,7 +7,7 @@ import { t } from "../../lib/language.ts";
 import { operationWord, removalWord } from "../../lib/phrases.ts";
 import { Link, navigate } from "../../lib/router.tsx";
 import { useSteady } from "../../lib/steady.ts";
-import { undelete, want } from "../../state/verbs.ts";
+import { isInSafeMode, undelete, want } from "../../state/verbs.ts";
 import { Icon, type IconName } from "../../ui/icons.tsx";
 import { Badge, Button } from "../../ui/parts.tsx";
 import { complain, say } from "../../ui/toasts.tsx";
@@ -35,6 +35,7 @@ export function Head({ workspace, me, reload }: Props) {
         <Rename workspace={workspace} reload={reload} />
         <p className="about">
           <Badge workspace={workspace} />
+          {isInSafeMode(workspace) && <strong>{t("safe_mode.title")}</strong>}
           <span>{workspace.image_ref}</span>
           <span>{t("workspace.created", { when: dateTime(workspace.created_at) })}</span>
         </p>
@@ -50,11 +51,13 @@ interface Verb {
   to: Wanted;
   icon: IconName;
   label: string;
+  safe?: boolean;
 }
 
 /** What can be asked of it, by what it is. */
 function verbsOf(workspace: Workspace): Verb[] {
   const start: Verb = { to: "RUNNING", icon: "play", label: t("verb.start") };
+  const safe: Verb = { to: "RUNNING", icon: "play", label: t("verb.start_safe"), safe: true };
   const stop: Verb = { to: "STANDBY", icon: "stop", label: t("verb.stop") };
   const restore: Verb = { to: "STANDBY", icon: "restore", label: t("verb.restore") };
   const archive: Verb = { to: "ARCHIVED", icon: "archive", label: t("verb.archive") };
@@ -62,7 +65,7 @@ function verbsOf(workspace: Workspace): Verb[] {
     case "RUNNING":
       return [stop, archive];
     case "STANDBY":
-      return [start, archive];
+      return [start, archive, safe];
     case "ARCHIVED":
       return [start, restore];
     case "PENDING":
@@ -72,21 +75,25 @@ function verbsOf(workspace: Workspace): Verb[] {
   }
 }
 
+function isAskedFor(verb: Verb, { desired_state, safe_mode }: Workspace): boolean {
+  return desired_state === verb.to && (verb.to !== "RUNNING" || safe_mode === !!verb.safe);
+}
+
 function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Promise<void> }) {
-  const [asking, setAsking] = useState<Wanted | null>(null);
+  const [asking, setAsking] = useState<string | null>(null);
   const [deleting, setDeleting] = useState(false);
   const busy = workspace.operation !== "NONE";
   const steady = useSteady(workspace.phase);
   const going = workspace.desired_state === "DELETED";
   const pending = workspace.phase !== "ERROR" && workspace.desired_state !== workspace.phase;
 
-  async function ask(to: Wanted): Promise<void> {
-    setAsking(to);
+  async function ask({ label, to, safe }: Verb): Promise<void> {
+    setAsking(label);
     try {
-      await want(workspace.id, to);
+      await want(workspace.id, to, safe);
       await reload();
     } catch (error) {
-      complain(error, { name: workspace.name, again: () => want(workspace.id, to) });
+      complain(error, { name: workspace.name, again: () => want(workspace.id, to, safe) });
     } finally {
       setAsking(null);
     }
@@ -115,9 +122,9 @@ function Verbs({ workspace, reload }: { workspace: Workspace; reload: () => Prom
             <Button
               key={verb.label}
               icon={verb.icon}
-              busy={asking === verb.to || (pending && !busy && workspace.desired_state === verb.to)}
+              busy={asking === verb.label || (pending && !busy && isAskedFor(verb, workspace))}
               disabled={busy || asking !== null || !steady}
-              onClick={() => void ask(verb.to)}
+              onClick={() => void ask(verb)}
             >
               {verb.label}
             </Button>

@@ -7,6 +7,7 @@ import { useNow } from "../../lib/hooks.ts";
 import { counted, t } from "../../lib/language.ts";
 import { asked, because, conditionWord } from "../../lib/phrases.ts";
 import { segmentsOf, usualSeconds } from "../../lib/segments.ts";
+import { isInSafeMode } from "../../state/verbs.ts";
 import { Spinner } from "../../ui/parts.tsx";
 
 export function Now({ workspace, history }: { workspace: Workspace; history: HistoryLine[] }) {
@@ -23,6 +24,7 @@ export function Now({ workspace, history }: { workspace: Workspace; history: His
           {workspace.error.retry_at && t("now.retry", { when: relative(workspace.error.retry_at, now) })}
         </p>
       )}
+      {isInSafeMode(workspace) && <p>{t("safe_mode.text")}</p>}
       {adopted && <p>{conditionWord(adopted)}</p>}
       <Next workspace={workspace} now={now} />
     </section>

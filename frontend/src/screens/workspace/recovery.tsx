@@ -6,7 +6,7 @@ import type { RecoverFrom, Workspace } from "../../api/types.ts";
 import { t } from "../../lib/language.ts";
 import { conditionWord, phaseWord } from "../../lib/phrases.ts";
 import { forcedOf, GIVES_UP } from "../../lib/recovering.ts";
-import { recover } from "../../state/verbs.ts";
+import { recover, startSafely } from "../../state/verbs.ts";
 import { Ask } from "../../ui/dialog.tsx";
 import { Icon } from "../../ui/icons.tsx";
 import { Button, Problem } from "../../ui/parts.tsx";
@@ -24,7 +24,7 @@ interface RecoveryProps {
 export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
   // As it was when the question was asked: what turns out to be on disk meanwhile is not given up by the same yes.
   const [asking, setAsking] = useState<{ from: RecoverFrom; forced: boolean } | null>(null);
-  const [busy, setBusy] = useState<RecoverFrom | null>(null);
+  const [busy, setBusy] = useState<RecoverFrom | "safe" | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [chosen, setChosen] = useState<Afterwards | null>(null);
   const trouble = workspace.error;
@@ -35,11 +35,11 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
   const afterwards = chosen ?? asked;
   const consequence = (from: RecoverFrom) => t(from === "volume" ? "recovery.unproven_text" : "recovery.forced_text");
 
-  async function go(from: RecoverFrom, forced: boolean): Promise<void> {
+  async function go(from: RecoverFrom | "safe", forced: boolean): Promise<void> {
     setBusy(from);
     setError(null);
     try {
-      await recover(workspace.id, from, forced, afterwards);
+      await (from === "safe" ? startSafely(workspace.id) : recover(workspace.id, from, forced, afterwards));
       setAsking(null);
       say(t("recovery.asked"));
       await reload();
@@ -73,6 +73,14 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
             <span>{t(`recover.${from}_hint`)}</span>
           </li>
         ))}
+        {workspace.conditions["storage.volume_ready"]?.status && (
+          <li>
+            <Button busy={busy === "safe"} disabled={busy !== null} onClick={() => void go("safe", false)}>
+              {t("verb.start_safe")}
+            </Button>
+            <span>{t("recover.safe_hint")}</span>
+          </li>
+        )}
       </ul>
       <label className="sort">
         <span>{t("recovery.then")}</span>

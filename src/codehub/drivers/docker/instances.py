@@ -168,6 +168,7 @@ class DockerInstances:
             anchor_id=anchor_id,
             address=await self._network.address(),
             resources=wanted.resources,
+            safe_mode=wanted.safe_mode,
         )
         try:
             container_id = await self._create(instance_name(workspace_id), body, anchor_id)

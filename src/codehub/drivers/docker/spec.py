@@ -12,6 +12,7 @@ from typing import Any
 from codehub.drivers import storage_jobs
 from codehub.drivers.base import Resources
 from codehub.drivers.docker.options import DockerOptions, Outbound, WorkspaceImage
+from codehub.drivers.safe_mode import home_variables
 from codehub.model.names import volume_name
 from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
 
@@ -97,6 +98,7 @@ def workspace_body(
     anchor_id: str,
     address: str,
     resources: Resources,
+    safe_mode: bool = False,
 ) -> Body:
     """The container that a workspace runs in."""
     host: Body = {
@@ -117,7 +119,8 @@ def workspace_body(
         "WorkingDir": HOME,
         "Env": [
             *(f"{name}={value}" for name, value in options.environment.items()),
-            *(f"HOME={HOME}", f"CODEHUB_WORKSPACE_ID={workspace_id}"),
+            *(f"{name}={value}" for name, value in home_variables(HOME, safe_mode=safe_mode).items()),
+            f"CODEHUB_WORKSPACE_ID={workspace_id}",
         ],
         "Labels": volume_labels(options.installation, workspace_id, volume.incarnation, volume.uid or "")
         | {LABEL_ROLE: WORKSPACE, LABEL_OP: str(op_id), LABEL_PORT: str(image.port), LABEL_READY: image.ready_path},

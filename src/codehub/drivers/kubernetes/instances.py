@@ -141,6 +141,7 @@ class KubernetesInstances:
                 image=image,
                 gate=self._pods.new_gate(workspace_id),
                 resources=spec.resources,
+                safe_mode=spec.safe_mode,
                 make_owner=m.OWNED not in (claim["metadata"].get("annotations") or {}),
             )
             pod = await self._pods.make(body)

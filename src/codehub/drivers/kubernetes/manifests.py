@@ -14,6 +14,7 @@ from codehub.drivers import storage_jobs
 from codehub.drivers.base import Resources
 from codehub.drivers.docker.options import WorkspaceImage
 from codehub.drivers.kubernetes.options import KubernetesOptions
+from codehub.drivers.safe_mode import home_variables
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.workspace import Incarnation, OpId, WorkspaceId
 
@@ -83,17 +84,17 @@ def workspace_pod(
     gate: str,
     resources: Resources,
     make_owner: bool,
+    safe_mode: bool = False,
 ) -> Body:
     """The pod that a workspace runs in. With `make_owner` the home is given to uid 1000 first."""
+    home = home_variables(HOME, safe_mode=safe_mode)
+    variables = {**options.environment, **home, "CODEHUB_WORKSPACE_ID": str(workspace_id)}
     container: Body = {
         "name": INSTANCE,
         "image": image.image,
         "imagePullPolicy": _pull_policy(options),
         "workingDir": HOME,
-        "env": [
-            {"name": name, "value": value}
-            for name, value in {**options.environment, "HOME": HOME, "CODEHUB_WORKSPACE_ID": str(workspace_id)}.items()
-        ],
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
         "ports": [{"containerPort": image.port}],
         "resources": _resources(options, resources),
         "readinessProbe": {

@@ -1,11 +1,14 @@
 """The archive store of the fake."""
 
+import hashlib
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from codehub.drivers.base import ArchiveFile
 from codehub.drivers.memory.faults import Misbehaviour, TimedOut
 from codehub.drivers.memory.things import Stored
-from codehub.errors import TerminalError, Unreachable
+from codehub.errors import ActionFailed, TerminalError, Unreachable
 from codehub.model.gc import FoundArchive
 from codehub.model.names import parse_archive_key
 from codehub.model.observation import ArchiveSeen
@@ -66,6 +69,30 @@ class MemoryArchives:
         everything = await self._world.faults.call("archives.found", None, effect, none)
         for start in range(0, len(everything), PAGE):
             yield everything[start : start + PAGE]
+
+    async def describe(self, key: ArchiveKey) -> ArchiveFile:
+        data = await self._bytes("archives.describe", key)
+        return ArchiveFile(len(data), hashlib.sha256(data).hexdigest(), hashlib.sha256(data).hexdigest())
+
+    async def part(self, key: ArchiveKey, file: ArchiveFile, start: int, size: int) -> bytes:
+        data = await self._bytes("archives.part", key)
+        if hashlib.sha256(data).hexdigest() != file.mark:
+            raise Unreachable(f"{key} was replaced while it was read.")
+        return data[start : start + size]
+
+    async def _bytes(self, verb: str, key: ArchiveKey) -> bytes:
+        """Something that stands for what an archive holds."""
+
+        def effect() -> bytes:
+            stored = self._world.stored.get(key)
+            seen = _look(stored)
+            if stored is None or seen is ArchiveSeen.MISSING:
+                raise ActionFailed(f"There is no archive {key}.")
+            if seen is not ArchiveSeen.LISTED:
+                raise TerminalError(ErrorReason.ARCHIVE_CORRUPTED, f"The archive {key} is {seen.name}.")
+            return json.dumps(stored.home, sort_keys=True, default=str).encode()
+
+        return await self._world.faults.call(verb, parse_archive_key(key).workspace_id, effect, b"")
 
     async def make_empty(self, key: ArchiveKey) -> None:
         await self._put("archives.make_empty", key, lambda: Stored({}, self._world.clock()))

@@ -56,7 +56,8 @@ class MemoryInstances:
             raise Refused(f"A job has the volume of {workspace_id}.")
         # A new address each time and none reused; a test that wants one reused sets it.
         endpoint = f"10.0.0.1:{10000 + next(self._world.counter)}"
-        made = Instance(spec.op_id, spec.image_ref, volume, Life.READY, endpoint, log=[f"started {spec.image_ref}"])
+        said = f"started {spec.image_ref}{' in safe mode' if spec.safe_mode else ''}"
+        made = Instance(spec.op_id, spec.image_ref, volume, Life.READY, endpoint, log=[said])
         self._world.instances[workspace_id] = made
         self._world.changed()
         if self._world.faults.strikes(VERB, workspace_id, Misbehaviour.NEVER_READY) is not None:

@@ -77,7 +77,7 @@ class Instances:
 
     async def start(self, workspace_id: WorkspaceId, spec: InstanceSpec) -> None:
         ide = self._allowed.find(spec.image_ref)
-        program = program_of(ide, workspace_id, self._ides, self._machine.python)
+        program = program_of(ide, workspace_id, self._ides, self._machine.python, safe_mode=spec.safe_mode)
         self._starting.add(workspace_id)
         try:
             await self._wait_until_ready(await self._run(self._ensure, workspace_id, spec, program))

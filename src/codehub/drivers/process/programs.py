@@ -30,15 +30,19 @@ class Program:
     environment: Mapping[str, str] | None = None
 
 
-def program_of(ide: Ide, workspace_id: WorkspaceId, ides: Path, python: Path) -> Program:
-    """`ides` is where IDEs are installed. TerminalError ImagePullFailed for one that is not."""
+def program_of(ide: Ide, workspace_id: WorkspaceId, ides: Path, python: Path, *, safe_mode: bool = False) -> Program:
+    """`ides` is where IDEs are installed. TerminalError ImagePullFailed for one that is not.
+
+    In safe mode each reads its settings from an empty folder (inside/safe_mode.py).
+    """
+    safely = [str(python), "-I", "-S", "-B", "{inside}/safe_mode.py"] if safe_mode else []
     match ide.name:
         case "test":
-            return Program([str(python), "-I", "-S", "-B", "{inside}/tiny.py"])
+            return Program([*safely, str(python), "-I", "-S", "-B", "{inside}/tiny.py"])
         case "jupyterlab" if is_installed(ide, ides):
-            return _jupyterlab(ides / ide.name, workspace_id)
+            return _jupyterlab(ides / ide.name, workspace_id, safely)
         case "code-server" if is_installed(ide, ides):
-            return _code_server(ides / ide.name, str(python), ides / "jupyterlab")
+            return _code_server(ides / ide.name, str(python), ides / "jupyterlab", safely)
     raise TerminalError(
         ErrorReason.IMAGE_PULL_FAILED,
         f"{ide.title} is not installed on this machine.",
@@ -58,14 +62,14 @@ def is_complete(name: str, ides: Path) -> bool:
     return (folder / READY).exists() and (name != "jupyterlab" or (folder / "bin/pip").exists())
 
 
-def _jupyterlab(folder: Path, workspace_id: WorkspaceId) -> Program:
+def _jupyterlab(folder: Path, workspace_id: WorkspaceId, safely: Sequence[str]) -> Program:
     return Program(
-        [str(folder / "bin/python"), "-B", "{inside}/jupyter.py", f"/w/{workspace_id}/"],
+        [*safely, str(folder / "bin/python"), "-B", "{inside}/jupyter.py", f"/w/{workspace_id}/"],
         [Bind(folder, str(folder))],
     )
 
 
-def _code_server(folder: Path, python: str, jupyterlab: Path) -> Program:
+def _code_server(folder: Path, python: str, jupyterlab: Path, safely: Sequence[str]) -> Program:
     """Its terminal has the home's Python too, where JupyterLab's packages are there to make it of."""
     found = shutil.which("code-server")
     if (folder / READY).exists():
@@ -79,12 +83,13 @@ def _code_server(folder: Path, python: str, jupyterlab: Path) -> Program:
         binds = [] if whole.is_relative_to("/usr") else [Bind(whole, str(whole))]
     options = ["--auth", "none", "--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
     options += ["--reconnection-grace-time", "120", "--socket", "{socket}", "{home}"]
-    settle = [python, "-I", "-S", "-B", "{inside}/settle.py", "{inside}/code-server.json", _SETTINGS]
+    settings = "code-server-safe.json" if safely else "code-server.json"
+    settle = [python, "-I", "-S", "-B", "{inside}/settle.py", f"{{inside}}/{settings}", _SETTINGS]
     # Uncompressed, so that the proxy can tell what is typed from what an open tab says (web/proxy/activity.py).
     environment = {"VSCODE_OPTIONS": "disable-websocket-compression"}
     bridge = [python, "-I", "-S", "-B", "{inside}/bridge.py", "{socket}"]
     prepare: list[str] = []
-    if (jupyterlab / READY).exists():
+    if (jupyterlab / READY).exists() and not safely:
         prepare = [str(jupyterlab / "bin/python"), "-B", "{inside}/home_python.py"]
         binds = [*binds, Bind(jupyterlab, str(jupyterlab))]
-    return Program([*settle, *prepare, *bridge, *command, *options], binds, environment)
+    return Program([*safely, *settle, *prepare, *bridge, *command, *options], binds, environment)

@@ -31,6 +31,7 @@ class Changes:
     standby_ttl_seconds: int = 0
     archive_ttl_seconds: int = 0
     desired_state: Desired = Desired.RUNNING
+    safe_mode: bool | None = None
 
 
 _LABELS = ("name", "description", "memo", "tags", "is_favorite")
@@ -56,23 +57,37 @@ async def update(
             check_image(terms.images(), was.workspace.instance_backend, changes.image_ref)
         new = was
         if "desired_state" in changes.given:
-            new = wished(was, wishes.request_state(was.workspace, changes.desired_state, now), actor)
-        wish = replace(new.workspace.wish, **_picked(changes, _WISHES))
-        return replace(new, workspace=replace(new.workspace, wish=wish), **_picked(changes, _LABELS))
+            wish = wishes.request_state(was.workspace, changes.desired_state, now, changes.safe_mode)
+            new = wished(was, wish, actor)
+        edited = replace(new.workspace.wish, **_picked(changes, _WISHES))
+        return replace(new, workspace=replace(new.workspace, wish=edited), **_picked(changes, _LABELS))
 
     details: dict[str, object] = {"fields": sorted(changes.given)}
     if "desired_state" in changes.given:
         details["desired_state"] = changes.desired_state
+    if changes.safe_mode is not None:
+        details["safe_mode"] = changes.safe_mode
     return await carry_out(pool, terms, actor, identity, Verb("workspace.update", decide, details), if_match=if_match)
 
 
-async def request_state(pool: Pool, terms: Terms, actor: Actor, identity: WorkspaceId, desired: Desired) -> Encoded:
+async def request_state(
+    pool: Pool,
+    terms: Terms,
+    actor: Actor,
+    identity: WorkspaceId,
+    desired: Desired,
+    *,
+    safe_mode: bool | None = None,
+) -> Encoded:
     """Start, stop or archive it: what a visit, a button and a command ask for alike."""
 
     def decide(was: ShownWorkspace, now: datetime) -> ShownWorkspace:
-        return wished(was, wishes.request_state(was.workspace, desired, now), actor)
+        return wished(was, wishes.request_state(was.workspace, desired, now, safe_mode), actor)
 
-    verb = Verb("workspace.update", decide, {"fields": ["desired_state"], "desired_state": desired})
+    details: dict[str, object] = {"fields": ["desired_state"], "desired_state": desired}
+    if safe_mode is not None:
+        details["safe_mode"] = safe_mode
+    verb = Verb("workspace.update", decide, details)
     return await carry_out(pool, terms, actor, identity, verb)
 
 

@@ -22,16 +22,18 @@ async def recover(
     *,
     forced: bool = False,
     desired: Desired | None = None,
+    safe_mode: bool | None = None,
 ) -> Encoded:
     """Ask for it; the next tick judges the workspace anew. `desired`: what is wanted of it from then on."""
     request = RecoverRequest(id=uuid4(), source=source, forced=forced)
 
     def decide(was: ShownWorkspace, now: datetime) -> ShownWorkspace:
-        return wished(was, wishes.recover(was.workspace, request, desired, now), actor)
+        return wished(was, wishes.recover(was.workspace, request, desired, now, safe_mode), actor)
 
-    verb = Verb(
-        "workspace.recover",
-        decide,
-        {"from": source, "forced": forced, **({"desired_state": desired} if desired else {})},
-    )
+    details: dict[str, object] = {"from": source, "forced": forced}
+    if desired is not None:
+        details["desired_state"] = desired
+    if safe_mode is not None:
+        details["safe_mode"] = safe_mode
+    verb = Verb("workspace.recover", decide, details)
     return await carry_out(pool, terms, actor, identity, verb)

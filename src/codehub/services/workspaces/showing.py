@@ -85,6 +85,7 @@ def as_dict(shown: ShownWorkspace, retention: timedelta) -> dict[str, Any]:
         "created_at": _iso(workspace.created_at),
         "updated_at": _iso(shown.updated_at),
         "desired_state": wish.desired_state.value,
+        "safe_mode": wish.safe_mode,
         "phase": status.phase.value,
         "phase_changed_at": _iso(status.phase_changed_at),
         "operation": status.operation.value,

@@ -5,7 +5,7 @@ services/workspaces/showing.py; these models describe them to others, and tests 
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -61,6 +61,14 @@ Ttl = Annotated[
 ]  # fmt: skip
 LimitValue = Annotated[int, Field(ge=1, le=1_000_000, strict=True, examples=[2])]
 Reachable = Literal[Desired.RUNNING, Desired.STANDBY, Desired.ARCHIVED]
+SafeMode = Annotated[
+    bool | None,
+    Field(
+        strict=True,
+        description="With the desired_state RUNNING: start a shell with the home in its place, but read no settings "
+        "from it, for when they keep it from starting. The next start is an ordinary one again.",
+    ),
+]
 Search = Annotated[str, StringConstraints(max_length=255, pattern=NAME_PATTERN)]
 
 
@@ -82,6 +90,11 @@ def _merged(given: Any, name: str, other: str) -> Any:  # noqa: ANN401 - whateve
     if name in given and given[name] != given[other]:
         raise ValueError(f"{name} and {other} are the same, and were given different values")
     return {key: each for key, each in given.items() if key != other} | {name: given[other]}
+
+
+def _check_mode(safe_mode: bool | None, desired: Desired | None) -> None:
+    if safe_mode is not None and desired is not Desired.RUNNING:
+        raise ValueError("safe_mode goes with the desired_state RUNNING")
 
 
 class NewWorkspace(Strict):
@@ -129,11 +142,17 @@ class WorkspaceChange(Strict):
     desired: Annotated[Reachable, Field(description="The same as desired_state.", json_schema_extra=_left_out)] = (
         Desired.RUNNING
     )
+    safe_mode: SafeMode = None
 
     @model_validator(mode="before")
     @classmethod
     def _other_names(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was sent
         return _merged(given, "desired_state", "desired")
+
+    @model_validator(mode="after")
+    def _starts(self) -> Self:
+        _check_mode(self.safe_mode, self.desired_state if "desired_state" in self.model_fields_set else None)
+        return self
 
 
 class Recovery(Strict):
@@ -146,6 +165,12 @@ class Recovery(Strict):
     desired_state: Annotated[
         Reachable | None, Field(description="What it is to be afterwards; left out, that stays as it was.")
     ] = None
+    safe_mode: SafeMode = None
+
+    @model_validator(mode="after")
+    def _starts(self) -> Self:
+        _check_mode(self.safe_mode, self.desired_state)
+        return self
 
 
 class KeepAwake(Strict):
@@ -254,6 +279,7 @@ class Workspace(BaseModel):
     created_at: datetime
     updated_at: datetime
     desired_state: Annotated[Desired, Field(description="What was asked for.")]
+    safe_mode: Annotated[bool, Field(description="Whether it was last started in safe mode.")]
     phase: Annotated[Phase, Field(description="What it is.")]
     phase_changed_at: datetime
     operation: Annotated[Operation, Field(description="The transition in progress.")]
@@ -321,6 +347,21 @@ class Visits(BaseModel):
     """The latest, newest first."""
 
     items: list[VisitLine]
+
+
+class Archive(BaseModel):
+    """A home as it was when it was archived."""
+
+    op_id: Annotated[UUID, Field(description="The operation that made it.")]
+    at: datetime
+    bytes: Annotated[int, Field(description="Compressed.", examples=[1048576])]
+    is_current: Annotated[bool, Field(description="Whether it is the workspace's archive_key.")]
+
+
+class Archives(BaseModel):
+    """What the archive store has of a workspace, newest first."""
+
+    items: list[Archive]
 
 
 class Logs(BaseModel):

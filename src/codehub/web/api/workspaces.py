@@ -194,6 +194,7 @@ async def recover_workspace(
         asked.source,
         forced=asked.forced,
         desired=asked.desired_state,
+        safe_mode=asked.safe_mode,
     )
     return await object_answer(context, shown)
 

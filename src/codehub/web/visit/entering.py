@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 
 from codehub.db.listing import ShownWorkspace
 from codehub.errors import NotAllowed, NotFound, NotLoggedIn, OverLimit, Unavailable
-from codehub.model.visiting import Step, step_of
+from codehub.model.visiting import Step, may_start_safely, step_of
 from codehub.model.workspace import WorkspaceId
 from codehub.services import visits
 from codehub.services.actors import Actor, ActorKind
@@ -74,7 +74,14 @@ async def _for_a_person(visit: Visit, actor: Actor) -> Response:
             return pages.missing(visit.voice())
         case Step.ERROR:
             healthy = found.shown.workspace.status.conditions.healthy
-            return pages.failed(voice, visit.to.workspace, healthy.reason, healthy.message)
+            return pages.failed(
+                voice,
+                visit.to.workspace,
+                healthy.reason,
+                healthy.message,
+                safe_start=visit.main_path if may_start_safely(found.shown.workspace) else None,
+                form_origin=visit.own_origin,
+            )
         case Step.RESTORE | Step.START:
             what = "archived" if found.step is Step.RESTORE else "pending"
             return pages.needs(voice, what, visit.to.workspace, visit.main_path, visit.own_origin)

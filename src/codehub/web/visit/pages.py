@@ -104,15 +104,20 @@ def needs(voice: Voice, what: str, workspace: WorkspaceId, back: str, form_origi
     return _answer(HTTPStatus.BAD_GATEWAY, voice, voice.say(f"{what}.title"), body, form_origin=form_origin)
 
 
-def failed(voice: Voice, workspace: WorkspaceId, reason: str, message: str) -> HTMLResponse:
-    """`reason` is a code that there may be words for; the sentence is English."""
+def failed(
+    voice: Voice, workspace: WorkspaceId, reason: str, message: str, *, safe_start: str | None, form_origin: str
+) -> HTMLResponse:
+    """`reason` is a code that there may be words for; the sentence is English. A safe start leads to `safe_start`."""
     body = _main(voice, "error")
     words = LANGUAGES[voice.lang].get(f"reason.{reason}", message)
     told = message if voice.lang == "en" and message else words
     if told:
         body += f"<p>{escape(voice.say('error.reason', reason=told))}</p>"
     body += f'<p><a class="button" href="/workspaces/{workspace}">{escape(voice.say("error.button"))}</a></p>'
-    return _answer(HTTPStatus.BAD_GATEWAY, voice, voice.say("error.title"), body)
+    if safe_start is not None:
+        body += f"<p>{escape(voice.say('error.safe_text'))}</p>"
+        body += _button(workspace, "start-safely", safe_start, voice.say("error.safe"))
+    return _answer(HTTPStatus.BAD_GATEWAY, voice, voice.say("error.title"), body, form_origin=form_origin)
 
 
 def over_limit(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
 from functools import cache
 from importlib.resources import files
 from typing import Annotated
@@ -13,10 +14,10 @@ from pydantic import BaseModel, Field
 
 from codehub.errors import Conflict, NotAllowed, NotFound, OverLimit
 from codehub.model.visiting import PORTS, Destination
-from codehub.model.workspace import Desired, WorkspaceId
+from codehub.model.workspace import Desired, RecoverFrom, WorkspaceId
 from codehub.services import visits
 from codehub.services.actors import Actor, ActorKind
-from codehub.services.workspaces import changing
+from codehub.services.workspaces import changing, recovering
 from codehub.services.workspaces.terms import Terms
 from codehub.web.auth import WritingActor
 from codehub.web.context import Context, InContext
@@ -83,15 +84,37 @@ async def start(
     next: Next = None,  # noqa: A002 - its name in the query
 ) -> Response:
     """The button of a page: start it, bringing its home back first."""
-    to = Destination(WorkspaceId(identity))
-    back = _below(local_path(next), f"/w/{identity}/")
+    visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
+    starting = changing.request_state(context.pool, _terms(context), actor, visit.to.workspace, Desired.RUNNING)
+    return await _started(visit, actor, next, starting)
+
+
+@router.post("/w/{identity}/.codehub/start-safely")
+async def start_safely(
+    identity: UUID,
+    request: Request,
+    context: InContext,
+    actor: WritingActor,
+    next: Next = None,  # noqa: A002 - its name in the query
+) -> Response:
+    """The button of the page of one in ERROR: try again, without the settings in its home."""
+    visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
+    workspace, source = visit.to.workspace, RecoverFrom.AS_IS
+    starting = recovering.recover(
+        context.pool, _terms(context), actor, workspace, source, desired=Desired.RUNNING, safe_mode=True
+    )
+    return await _started(visit, actor, next, starting)
+
+
+async def _started(visit: Visit, actor: Actor, following: str | None, starting: Awaitable[object]) -> Response:
+    back = _below(local_path(following), f"/w/{visit.to.workspace}/")
     try:
-        await changing.request_state(context.pool, _terms(context), actor, to.workspace, Desired.RUNNING)
+        await starting
     except Conflict:
         pass  # what goes on now is what the page says next
     except OverLimit as refused:
-        shown = await visits.found(context.pool, actor, to.workspace)
-        return entering.limit_page(Visit.of(request, context, to, "/"), shown, refused, back)
+        shown = await visits.found(visit.context.pool, actor, visit.to.workspace)
+        return entering.limit_page(visit, shown, refused, back)
     return see_other(back)
 
 

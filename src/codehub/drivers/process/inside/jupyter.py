@@ -12,6 +12,7 @@ import socket
 import sys
 
 import home_python  # type: ignore[import-not-found]  # beside us
+import safe_mode  # type: ignore[import-not-found]  # beside us
 from jupyter_server.serverapp import ServerApp  # type: ignore[import-not-found]
 from jupyterlab.labapp import LabApp  # type: ignore[import-not-found]
 from tornado import web  # type: ignore[import-not-found]
@@ -42,14 +43,21 @@ def listen_on_inherited() -> None:
     ServerApp._bind_http_server = bind  # noqa: SLF001 - there is no option to inherit a socket
 
 
+def shell() -> list[str]:
+    if safe_mode.HOME in os.environ:
+        return list(safe_mode.shell())
+    return [os.environ.get("SHELL", "/bin/sh")]
+
+
 def main(prefix: str) -> None:
-    home_python.prepare()
+    if safe_mode.HOME not in os.environ:
+        home_python.prepare()
     restore_prefix(prefix)
     listen_on_inherited()
     LabApp.launch_instance(
         [
             f"--ServerApp.base_url={prefix}",
-            "--ServerApp.root_dir=~",
+            f"--ServerApp.root_dir={os.environ.get(safe_mode.HOME, '~')}",
             "--ServerApp.open_browser=False",
             "--ServerApp.allow_remote_access=True",
             "--ServerApp.allow_origin_pat=.*",
@@ -58,7 +66,7 @@ def main(prefix: str) -> None:
             "--ServerApp.use_redirect_file=False",
             "--ServerApp.terminals_enabled=True",
             # No login shell: /etc/profile would set PATH anew.
-            f"--ServerApp.terminado_settings={{'shell_command': [{os.environ.get('SHELL', '/bin/sh')!r}]}}",
+            f"--ServerApp.terminado_settings={{'shell_command': {shell()!r}}}",
             "--IdentityProvider.token=",
             "--PasswordIdentityProvider.hashed_password=",
             "--PasswordIdentityProvider.allow_password_change=False",

@@ -35,6 +35,8 @@ WORDS = {
     "reason.ActionFailed": "The last operation failed.",
     "reason.RetryExceeded": "The last operation failed repeatedly.",
     "reason.Unreachable": "The backend could not be reached.",
+    "error.safe_text": "If settings in its home directory prevent it from starting, open it without them:",
+    "error.safe": "Start in safe mode",
     "limit.title": "“{name}” can't start yet",
     "limit.text": "You've reached your limit of running workspaces. Stop one to continue:",
     "limit.all": "This server has reached its limit of running workspaces, and none of them is yours. Try again later.",

@@ -35,6 +35,8 @@ WORDS = {
     "reason.ActionFailed": "마지막 작업이 실패했습니다.",
     "reason.RetryExceeded": "마지막 작업이 여러 번 연달아 실패했습니다.",
     "reason.Unreachable": "백엔드에 연결할 수 없습니다.",
+    "error.safe_text": "홈 디렉터리의 설정 때문에 시작되지 않는다면 설정을 읽지 않고 열 수 있습니다.",
+    "error.safe": "안전 모드로 시작",
     "limit.title": "지금은 '{name}'을(를) 시작할 수 없습니다",
     "limit.text": "동시에 실행할 수 있는 개수에 도달했습니다. 계속하려면 하나를 정지하세요.",
     "limit.all": "이 서버에서 실행 중인 워크스페이스가 너무 많습니다. 나중에 다시 시도하세요.",

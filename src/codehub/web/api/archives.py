@@ -1,0 +1,68 @@
+"""A workspace's archives: /workspaces/{id}/archives, and each as a file."""
+
+import base64
+from typing import Annotated
+from urllib.parse import quote
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from codehub.model.workspace import OpId, WorkspaceId
+from codehub.services.workspaces import archives
+from codehub.web.api import schemas
+from codehub.web.api.answers import Responses, errors
+from codehub.web.api.workspaces import json_answer
+from codehub.web.auth import CurrentActor, WritingActor
+from codehub.web.context import InContext
+
+router = APIRouter(tags=["workspaces"])
+
+MEDIA_TYPE = "application/zstd"
+_FILE: Responses = {
+    200: {
+        "description": "The archive: a tar file, compressed with Zstandard.",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "headers": {"Repr-Digest": {"description": "Its SHA-256, as in RFC 9530.", "schema": {"type": "string"}}},
+    }
+}
+
+
+@router.get("/workspaces/{workspace_id}/archives", response_model=schemas.Archives, responses=errors(404))
+async def workspace_archives(workspace_id: UUID, actor: CurrentActor, context: InContext) -> Response:
+    """The archives that the store has of it, newest first."""
+    found = await archives.archives_of(context.pool, context.redis, context.terms, actor, WorkspaceId(workspace_id))
+    items = [
+        {"op_id": str(each.op_id), "at": each.at.isoformat(), "bytes": each.size, "is_current": each.is_current}
+        for each in found
+    ]
+    return json_answer({"items": items})
+
+
+@router.get(
+    "/workspaces/{workspace_id}/archive", response_class=StreamingResponse, responses=_FILE | errors(404, 409, 410)
+)
+async def download_archive(
+    workspace_id: UUID,
+    actor: WritingActor,
+    context: InContext,
+    op_id: Annotated[UUID | None, Query(description="Which of …/archives; without it, the last one.")] = None,
+) -> Response:
+    """An archive of its home as a file, also of one in the trash. What is on disk only is to be archived first."""
+    which = None if op_id is None else OpId(op_id)
+    found = await archives.download(
+        context.pool, context.redis, context.terms, actor, WorkspaceId(workspace_id), op_id=which
+    )
+    digest = base64.b64encode(bytes.fromhex(found.sha256)).decode()
+    headers = {
+        "Content-Length": str(found.size),
+        "Content-Disposition": f"attachment; filename=\"home.tar.zst\"; filename*=UTF-8''{_quoted(found.name)}.tar.zst",
+        "Repr-Digest": f"sha-256=:{digest}:",
+        "Cache-Control": "no-store",
+    }
+    return StreamingResponse(found.parts, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _quoted(name: str) -> str:
+    """As a file's name: browsers replace what their system does not take, but a separator is not theirs to see."""
+    return quote(name.replace("/", "-").replace("\\", "-").strip(". ") or "home", safe="")
