@@ -6,7 +6,7 @@ origin or for the connection. The API process gets credentials, and its answers 
 """
 
 from codehub.web.cookies import OURS
-from codehub.web.proxy.confining import confined_redirect
+from codehub.web.proxy.confining import confined_redirect, without_reports
 from codehub.web.proxy.heads import Fields, ResponseHead
 from codehub.web.proxy.names import (
     CREDENTIALS,
@@ -14,6 +14,8 @@ from codehub.web.proxy.names import (
     LOGIN,
     NOT_A_WORKSPACES,
     NOT_ON_A_SHARED_ORIGIN,
+    POLICY,
+    REPORTED_POLICY,
     REQUEST_ID,
     USUAL_OPTIONS,
     WEBSOCKET,
@@ -116,6 +118,10 @@ def _from_upstream(pair: tuple[bytes, bytes], request: Request, route: Route) ->
             return None if cookie is None else b"set-cookie: %b\r\n" % cookie
         if name == b"location" and route.strip:
             value = located(value, request, route)
+        if route.policy and name in (POLICY, REPORTED_POLICY):
+            value = without_reports(value) if name == POLICY else b""
+            if not value.strip():
+                return None
     return _line((name, value))
 
 
@@ -160,7 +166,7 @@ def confined(cookie: bytes, route: Route) -> bytes | None:
 
 def located(location: bytes, request: Request, route: Route) -> bytes:
     """A redirect to a path of a workspace that does not know the prefix it is seen under."""
-    return confined_redirect(location, request.target, request.host, route.strip)
+    return confined_redirect(location, request.target, request.host, route.strip, is_guarded=bool(route.policy))
 
 
 def origin_of(request: Request) -> bytes:
