@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes
 
+from codehub.web.crossing import is_report
+from codehub.web.proxy.ports import Request
+
 _SCHEME = re.compile(rb"([a-z][a-z0-9+.-]*):(.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(rb"//+([^/?#]*)(.*)", re.DOTALL)
 # A name that browsers read in one way: no address in another spelling, nothing encoded, no login, no odd port.
@@ -50,6 +53,15 @@ def is_service_worker(headers: Iterable[tuple[bytes, bytes]]) -> bool:
         name == SERVICE_WORKER or (name == b"sec-fetch-dest" and value.strip().lower() == b"serviceworker")
         for name, value in headers
     )
+
+
+def is_report_of(request: Request) -> bool:
+    """Whether a browser reports: to another workspace of this origin it would be a request like its pages' own."""
+    if request.method != b"POST":
+        return False
+    found = dict(request.headers)
+    dest, content_type = found.get(b"sec-fetch-dest", b""), found.get(b"content-type", b"")
+    return is_report(dest.decode("latin-1"), content_type.decode("latin-1"))
 
 
 def without_reports(policies: bytes) -> bytes:
