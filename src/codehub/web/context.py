@@ -12,10 +12,10 @@ from starlette.requests import HTTPConnection
 from codehub.config import Settings
 from codehub.db.pool import Pool
 from codehub.model.workspace import InstanceBackend
+from codehub.services.sharing import Shared
 from codehub.services.workspaces.reading import Shelf
 from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import Redis
-from codehub.web.sharing import Shared
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Context:
     def shared(self) -> Shared:
         """What many wait for at once."""
         return Shared()
+
+    @cached_property
+    def making_room(self) -> set[str]:
+        """Sessions whose visitor waits until there is room for another workspace (visit/routes.py)."""
+        return set()
 
 
 def of(connection: HTTPConnection) -> Context:
