@@ -1,6 +1,8 @@
 """An OpenID provider that logs somebody out: which sessions end, and what is no such request."""
 
 import asyncio
+import base64
+import json
 import time
 from typing import Any
 
@@ -99,6 +101,28 @@ BAD: dict[str, dict[str, Any]] = {
     "an empty session": {"sid": ""},
     "a zero byte": {"sub": "subject-1\0"},
 }  # fmt: skip
+
+
+ODD_HEADERS: dict[str, dict[str, Any]] = {
+    "crit is no list": {"alg": "RS256", "crit": 1},
+    "crit holds a list": {"alg": "RS256", "kid": "one", "crit": [[]]},
+    "crit names nothing": {"alg": "RS256", "kid": "one", "crit": ["x"]},
+    "kid is a list": {"alg": "RS256", "kid": ["one"]},
+    "kid is an object": {"alg": "RS256", "kid": {}},
+    "alg is a list": {"alg": ["RS256"], "kid": "one"},
+    "alg is an object": {"alg": {}, "kid": "one"},
+    "alg is none": {"kid": "one"},
+    "a key in it": {"alg": "RS256", "jwk": 1, "x5c": 1},
+    "b64": {"alg": "RS256", "kid": "one", "b64": False, "crit": ["b64"]},
+}
+
+
+@pytest.mark.parametrize("header", [*ODD_HEADERS.values(), [], 1, None, "x", {}], ids=str)
+@pytest.mark.parametrize("payload", [b"{}", b"[]", b"\xff"])
+async def test_a_header_of_any_shape_is_refused(browser: httpx.AsyncClient, header: Any, payload: bytes) -> None:
+    parts = (json.dumps(header).encode(), payload, b"signed")
+    token = ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+    assert await send(browser, token) in (400, 429)
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -66,6 +66,40 @@ async def test_other_sites_may_not(client: httpx.AsyncClient, pool: Pool, ada: P
     )
 
 
+REPORTS = [
+    {"Sec-Fetch-Dest": "report"},
+    {"Content-Type": "application/csp-report"},
+    {"Content-Type": "application/reports+json; charset=utf-8"},
+]
+
+
+@pytest.mark.parametrize("headers", REPORTS)
+@pytest.mark.parametrize("path", ["logout?everywhere=true", "tokens"])
+async def test_a_browsers_report_is_nobodys_request(
+    client: httpx.AsyncClient, pool: Pool, ada: Person, path: str, headers: dict[str, str]
+) -> None:
+    """A page in path mode says where it goes, and it comes from our own origin with the cookie."""
+    sent = await session_headers(pool, ada)
+    answer = await client.post(f"/api/v1/{path}", headers=sent | headers, content=b"{}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "cross_site")
+    assert (await client.get("/api/v1/session", headers=sent)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("dest", "status"),
+    [(None, 200), ("empty", 200), ("document", 200)]
+    + [(each, 403) for each in ("image", "script", "style", "iframe", "json", "font", "video", "manifest", "")],
+)
+async def test_the_api_is_no_part_of_a_page(
+    client: httpx.AsyncClient, pool: Pool, ada: Person, dest: str | None, status: int
+) -> None:
+    """Scripts and event sources say `empty`, downloads `document`."""
+    sent = {} if dest is None else {"Sec-Fetch-Dest": dest}
+    cookie, token = await session_headers(pool, ada), await token_headers(pool, ada)
+    assert (await client.get("/api/v1/session", headers=cookie | sent)).status_code == status
+    assert (await client.get("/api/v1/workspaces", headers=token | sent)).status_code == 200
+
+
 @pytest.mark.parametrize("headers", OTHERS)
 async def test_nobody_is_logged_in_by_another_site(client: httpx.AsyncClient, headers: dict[str, str]) -> None:
     answer = await client.post("/api/v1/login", headers=headers, json={"username": "a", "password": "b"})

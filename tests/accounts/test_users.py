@@ -275,18 +275,21 @@ async def test_somebody_who_is_not_there(as_root: httpx.AsyncClient) -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
-async def test_a_token_makes_no_administrator(as_root: httpx.AsyncClient, pool: Pool, root: Person) -> None:
+async def test_a_token_makes_neither_administrators_nor_passwords(
+    as_root: httpx.AsyncClient, pool: Pool, root: Person
+) -> None:
     ada = await add_person(pool)
     token = {"Cookie": "", **await token_headers(pool, root)}
     for answer in (
         await as_root.post("/api/v1/users", headers=token, json={"username": "eve", "role": "admin"}),
+        await as_root.post("/api/v1/users", headers=token, json={"username": "eve", "password": PASSWORD}),
         await as_root.patch(f"/api/v1/users/{ada.id}", headers=token, json={"role": "admin"}),
         await as_root.patch(f"/api/v1/users/{ada.id}", headers=token, json={"password": PASSWORD}),
         await as_root.patch(f"/api/v1/users/{root.id}", headers=token, json={"password": PASSWORD}),
     ):
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "session_only")
-    made = await as_root.post("/api/v1/users", headers=token, json={"username": "eve", "password": PASSWORD})
-    assert made.status_code == 201
+    made = await as_root.post("/api/v1/users", headers=token, json={"username": "eve"})
+    assert made.status_code == 201, "who cannot log in until somebody gives them a password"
     own = await as_root.patch(f"/api/v1/users/{root.id}", json={"password": PASSWORD})
     assert own.status_code == 403, "whoever sits at an open browser does not take the account"
 

@@ -21,6 +21,7 @@ from codehub.signals.connect import Redis
 from codehub.signals.last_logs import RedisLastLogs
 from codehub.signals.progress import Progress, RedisProgress
 from codehub.signals.questions import Answerer, Body
+from codehub.web.api.admin import _harmless
 from tests.api.caller import Caller, error
 from tests.coordinator.collecting import RULES, Store, Watched
 from tests.db.support import change
@@ -110,6 +111,20 @@ async def test_a_users_own_limit_goes_before_everybodys(ada: Caller, bob: Caller
         await bob.has(owner, "RUNNING")
     third = await bob.has(owner)
     assert (await bob.patch(f"/workspaces/{third}", {"desired_state": "RUNNING"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("x;=1+1", "x;'=1+1"),
+        ("x; =1+1;@y", "x; '=1+1;'@y"),
+        ("x;y=1", "x;y=1"),
+        ("=x;\uff1d1", "'=x;'\uff1d1"),
+        ("x\t+1\r-1", "x\t'+1\r'-1"),
+    ],
+)
+def test_no_cell_begins_a_formula_where_cells_end_otherwise(name: str, cell: str) -> None:
+    assert _harmless(name) == cell
 
 
 @pytest.mark.parametrize("name", ['=1+1, "x"', " =1+1", "\uff1d1+1", "@x", "-1"])

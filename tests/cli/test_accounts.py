@@ -160,7 +160,7 @@ def test_credentials_that_are_damaged(shell: Shell) -> None:
 
 
 def test_users_from_first_to_last(root: Shell, shell: Shell, site: Site) -> None:
-    root.ok("user", "create", "grace", "--password-stdin", given=f"{PASSWORD}\n")
+    root.ok("user", "create", "grace", "--password-stdin", given=f"{PASSWORD}\n{PASSWORD}\n")
     assert "grace" in root.ok("user", "list").out
     root.ok("user", "role", "grace", "user")
     shell.ok("login", site.url, "-u", "grace", "--password-stdin", given=f"{PASSWORD}\n")
@@ -174,10 +174,16 @@ def test_users_from_first_to_last(root: Shell, shell: Shell, site: Site) -> None
     assert found["grace"]["disabled"] is False
 
 
-def test_what_makes_an_administrator_is_asked_for_ones_own_password(root: Shell, shell: Shell, site: Site) -> None:
+def test_who_makes_somebody_able_to_log_in_gives_their_own_password(root: Shell, shell: Shell, site: Site) -> None:
     """A token is what the command line has; it alone is not enough."""
-    root.ok("user", "create", "alan", "--password-stdin", given=f"{PASSWORD}\n")
-    for arguments in (["role", "alan", "admin"], ["password", "alan"], ["create", "kurt", "--admin"]):
+    root.ok("user", "create", "alan", "--no-password")
+    root.ok("user", "password", "alan", "--password-stdin", given=f"{PASSWORD}\n{PASSWORD}\n")
+    for arguments in (
+        ["role", "alan", "admin"],
+        ["password", "alan"],
+        ["create", "kurt"],
+        ["create", "kurt", "--admin"],
+    ):
         done = root("user", *arguments)
         assert (done.code, "CODEHUB_PASSWORD" in done.line) == (2, True)
         assert root("user", *arguments, "--password-stdin", given="a wrong password\n").code == 5

@@ -127,6 +127,19 @@ async def test_path_mode_has_no_service_workers(scene: Scene, ada: Person, field
     await scene.goes_in(request("/worker.js", {**own, **field}, host=f"{workspace}.{OWN_HOST}"))
 
 
+@pytest.mark.parametrize("field", [{"Sec-Fetch-Dest": "report"}, {"Content-Type": "application/csp-report"}])
+async def test_path_mode_takes_no_reports(scene: Scene, ada: Person, field: dict[str, str]) -> None:
+    """A page of another workspace may have said where they go."""
+    workspace = await scene.running(ada)
+    headers = await session_headers(scene.pool, ada)
+    await scene.goes_in(request(f"/w/{workspace}/x", headers, method="POST"))
+    refused = await scene.ask(request(f"/w/{workspace}/x", {**headers, **field}, method="POST"))
+    assert isinstance(refused, Refusal)
+    assert (refused.status, refused.code) == (403, "report")
+    own = await visit_headers(scene, ada, workspace)
+    await scene.goes_in(request("/x", {**own, **field}, host=f"{workspace}.{OWN_HOST}", method="POST"))
+
+
 async def test_where_path_mode_is_trusted_there_are_service_workers(
     database: str, redis: Redis, owner: Connection, pool: Pool, ada: Person
 ) -> None:

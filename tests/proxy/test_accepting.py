@@ -1,6 +1,7 @@
 """How many may connect: counted over all sockets, per home, and from the first byte of a TLS handshake on."""
 
 import socket
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,6 +83,27 @@ def test_handshakes_count_and_the_oldest_of_them_makes_room(tmp_path: Path, limi
                 assert is_turned_away(third), "who works is not shown out for who only comes"
             for each in (*silent, first.sock, second.sock):
                 each.close()
+
+
+def test_a_place_is_given_up_before_a_handshake_begins(tmp_path: Path) -> None:
+    """Who comes in the same moment at another socket may need it before anything was said."""
+    chain, key = make(tmp_path, "hub.example")
+    beside = listen("127.0.0.1", 0)
+    with upstream(echo_heads) as there:
+        gate = PlainGate(Route("one", there.address, WORKSPACE))
+        with proxy(gate, replace(SOON, connections=1), tls=Certificate(chain, key), beside=beside) as here:
+            for _ in range(5):
+                have_come = threading.Event()
+                here.call(have_come.wait)
+                two = [socket.create_connection(("127.0.0.1", port)) for port in (here.port, beside.getsockname()[1])]
+                have_come.set()
+                for each in two:
+                    each.shutdown(socket.SHUT_WR)
+                    assert is_turned_away(each)
+                    each.close()
+            first = connect(here, chain, "hub.example")
+            first.send(b"GET / HTTP/1.1\r\nHost: hub.example\r\n\r\n")
+            assert first.answer()[0] == 200
 
 
 def test_a_handshake_that_is_never_ended_is_cut_off(tmp_path: Path) -> None:

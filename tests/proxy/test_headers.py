@@ -20,6 +20,7 @@ from codehub.web.proxy.requests import request_of
 from tests.proxy.world import WORKSPACE
 
 PATH = Route("k", "a:1", WORKSPACE, strip=b"/w/7", cookie_path=b"/w/7/")
+GUARDED = replace(PATH, policy=b"content-security-policy: sandbox\r\n")
 OWN = Route("k", "a:1", WORKSPACE)
 API = Route("api", "a:2")
 
@@ -199,6 +200,82 @@ def test_cookies_are_confined_in_an_answer_and_the_api_s_are_not() -> None:
 def test_redirects_below_a_prefix(location: bytes, becomes: bytes) -> None:
     request = replace(asked(), target=b"/w/7/x")
     assert located(location, request, PATH) == becomes
+
+
+OTHER_SPELLINGS = [
+    (b"codehub.example.com", b"https://codehub.example.com:443"),
+    (b"codehub.example.com", b"http://codehub.example.com:80"),
+    (b"codehub.example.com", b"//codehub.example.com:443"),
+    (b"codehub.example.com", b"https://CodeHub.Example.com:443"),
+    (b"codehub.example.com", b"https://codehub.example.com:"),
+    (b"codehub.example.com", b"https://codehub.example.com:0443"),
+    (b"codehub.example.com", b"https://codehub.example.com."),
+    (b"codehub.example.com.", b"https://codehub.example.com.:443"),
+    (b"codehub.example.com", b"https://codehub%2eexample.com"),
+    (b"codehub.example.com", "https://codehub。example.com".encode()),
+    (b"codehub.example.com", "https://ｃodehub.example.com".encode()),
+    (b"codehub.example.com", b"https://xn--codehub-.example.com"),
+    (b"codehub.example.com", b"https://me@codehub.example.com:443"),
+    (b"hub", b"http://hub:80"),
+    (b"hub", "http://h\u00adub".encode()),
+    (b"192.0.2.8:8080", b"http://192.0.2.8:08080"),
+    (b"192.0.2.8", b"http://192.0.2.8:80"),
+    (b"192.0.2.8", b"http://0xc0000208"),
+    (b"192.0.2.8", b"http://0Xc0.0.2.8"),
+    (b"192.0.2.8", b"http://192.0.520"),
+    (b"192.0.2.8", b"http://3221225992"),
+    (b"192.0.2.8", b"http://192.0.2.8."),
+    (b"192.0.2.8", b"http://0300.0.2.010"),
+    (b"192.0.2.8", b"http://a.b@192.0.2.0x8"),
+    (b"[2001:db8::1]:8080", b"http://[2001:db8:0::1]:8080"),
+    (b"[2001:db8::1]:8080", b"//[2001:0DB8::0:1]:8080"),
+]
+
+
+@pytest.mark.parametrize(("ours", "origin"), OTHER_SPELLINGS)
+def test_no_spelling_of_our_host_leads_out_of_the_prefix(ours: bytes, origin: bytes) -> None:
+    request = replace(asked(host=ours), target=b"/w/7/x")
+    assert located(origin + b"/api/v1/session", request, GUARDED) == b"/w/7/"
+    assert located(origin, request, GUARDED) == b"/w/7/"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        b"https://evil.example/x",
+        b"//cdn.evil.example:8443/x",
+        b"http://HUB2/x",
+        b"https://xn--bcher-kva.example/",
+        b"https://1e100.net/",
+        b"vscode://open",
+    ],
+)
+def test_surely_another_host_is_where_a_redirect_may_lead(location: bytes) -> None:
+    assert located(location, replace(asked(), target=b"/w/7/x"), GUARDED) == location
+
+
+def test_where_pages_are_trusted_a_redirect_may_lead_to_any_other_host() -> None:
+    request = replace(asked(), target=b"/w/7/x")
+    assert located(b"http://10.0.0.5/x", request, PATH) == b"http://10.0.0.5/x"
+    assert located(b"http://10.0.0.5/x", request, GUARDED) == b"/w/7/"
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        (b"report-uri /api/v1/logout?everywhere=true", None),
+        (b"default-src 'self'; report-uri /api/v1/logout", b"default-src 'self'"),
+        (b"default-src 'self';REPORT-URI\t/a;report-to a; img-src *", b"default-src 'self'; img-src *"),
+        (b"a;\treport-uri\t/x, b; report-to x,report-uri /y", b"a, b,"),
+        (b"script-src 'report-sample'", b"script-src 'report-sample'"),
+    ],
+)
+def test_a_workspaces_policy_reports_to_nobody(policy: bytes, kept: bytes | None) -> None:
+    """A report is a request to any path of this origin, with the cookie."""
+    block = b"Content-Security-Policy: %b\r\nContent-Security-Policy-Report-Only: %b" % (policy, policy)
+    ours = [GUARDED.policy.strip()]
+    assert answered(block, GUARDED) == ([] if kept is None else [b"content-security-policy: " + kept]) + ours
+    assert len(answered(block, OWN)) == 2, "on its own origin it says what it likes"
 
 
 @pytest.mark.parametrize(

@@ -397,6 +397,45 @@ async def test_over_the_limit_one_can_be_stopped(ada: Browser, person: Person, o
     assert await desired(owner, one) == "STANDBY"
 
 
+async def test_stopping_opens_no_workspace_of_somebody_else(
+    http: httpx.AsyncClient, pool: Pool, person: Person, owner: Connection
+) -> None:
+    """A page in path mode may press the button, with any id."""
+    root = await add_person(pool, "root", UserRole.ADMIN)
+    browser = Browser(http, {"Cookie": (await session_headers(pool, root))["Cookie"]})
+    ours = await running(owner, root)
+    own, theirs = [await resting(owner, each, "STANDBY") for each in (root, person)]
+    assert (await browser.presses(f"/w/{ours}/.codehub/stop?open={theirs}")).status_code == 303
+    assert (await desired(owner, ours), await desired(owner, theirs)) == ("STANDBY", "STANDBY")
+    assert (await browser.presses(f"/w/{ours}/.codehub/stop?open={own}")).status_code == 303
+    assert await desired(owner, own) == "RUNNING"
+
+
+async def test_a_session_waits_for_room_once_at_a_time(ada: Browser, person: Person, owner: Connection) -> None:
+    one, _ = [await running(owner, person, endpoint=f"10.0.0.{n}:80") for n in (1, 2)]
+    first, second = [await resting(owner, person, "STANDBY", name=name) for name in ("first", "second")]
+    waiting = asyncio.create_task(ada.presses(f"/w/{one}/.codehub/stop?open={first}"))
+
+    async def is_asked() -> bool:
+        return await desired(owner, one) == "STANDBY"
+
+    await eventually_async(is_asked, "the first is asked to stop")
+    async with asyncio.timeout(10):
+        assert (await ada.presses(f"/w/{one}/.codehub/stop?open={second}")).status_code == 303
+    assert not waiting.done()
+    await change(owner, one, phase="STANDBY", endpoint=None)
+    await waiting
+    assert (await desired(owner, first), await desired(owner, second)) == ("RUNNING", "STANDBY")
+
+
+@pytest.mark.parametrize("path", ["/", "/../../api/v1/session", "/%2e%2e/x"])
+async def test_in_path_mode_nobody_is_handed_over(ada: Browser, workspace: WorkspaceId, path: str) -> None:
+    """A page there could read whatever a redirect led to."""
+    enter = f"/w/{workspace}/.codehub/enter?{urlencode({'for': 'a' * 64, 'path': path})}"
+    for answer in (await ada.goes_to(enter, PLAIN), await ada.fetches(enter, PLAIN)):
+        assert (answer.status_code, "location" in answer.headers) == (404, False)
+
+
 @pytest.mark.parametrize("place", ["//evil.test", "https://evil.test/", "/\\evil.test", "/%2f/evil.test"])
 async def test_buttons_lead_to_no_other_site(ada: Browser, workspace: WorkspaceId, place: str) -> None:
     answer = await ada.presses(f"/w/{workspace}/.codehub/stop?next={quote(place, safe='')}")

@@ -45,10 +45,10 @@ def create(
 ) -> None:
     """Add a user; asks for their password.
 
-    For an administrator it asks for your own first, unless that is in CODEHUB_PASSWORD; with --password-stdin that is
-    the first line and theirs the second.
+    It asks for your own first, unless that is in CODEHUB_PASSWORD; with --password-stdin that is the first line and
+    theirs the second. A user without a password needs yours only to be an administrator.
     """
-    with in_session(from_stdin=password_stdin) if admin else connected() as client:
+    with connected() if no_password and not admin else in_session(from_stdin=password_stdin) as client:
         password = None if no_password else options.new_password(from_stdin=password_stdin)
         made = client.create_user(username, password, role="admin" if admin else "user")
     if json:

@@ -59,10 +59,13 @@ class FirstAdmin:
 
 
 async def create(pool: Pool, actor: Actor, username: str, password: str | None, role: UserRole) -> UserRow:
-    """A new user; without a password they can log in only once one is set."""
+    """A new user; without a password they can log in only once one is set.
+
+    A token that was found must not become somebody who can log in: they would outlive it.
+    """
     actor.require_admin()
     actor.require_proof()
-    if role is UserRole.ADMIN:
+    if role is UserRole.ADMIN or password is not None:
         actor.require_session()
     check_username(username)
     hashed = None

@@ -1,7 +1,8 @@
 """An OpenID provider: where its endpoints are, what its keys are, and whether an ID token is one of its own.
 
 Nothing that it says is believed before its signature was checked with its published keys; symmetric algorithms and
-`none` are not accepted at all. Every request has a timeout. What it is asked and answers is never logged.
+`none` are not accepted at all. Every request has a timeout. What it published is asked for once for all who wait,
+and after a failure not again for a moment: anybody can make us look. What it is asked and answers is never logged.
 """
 
 import time
@@ -21,6 +22,7 @@ from joserfc.jwk import KeySet
 
 from codehub.config import OidcConfig
 from codehub.errors import NotLoggedIn, Unavailable
+from codehub.services.sharing import Shared
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +30,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 _TIMEOUT_SECONDS = 10.0
 _FRESH_SECONDS = 3600.0  # how long what was published is taken for granted
 KEYS_AGAIN_SECONDS = 30.0  # an unknown key makes us look again, but not for every forged token
+FAILED_SECONDS = 5.0  # how long nobody asks again
 LEEWAY_SECONDS = 60
 LONGEST_ID = 255  # of a subject or a session
 
@@ -43,13 +46,17 @@ class Tokens:
 class Provider:
     """One per process: it remembers what the provider published."""
 
-    def __init__(self, config: OidcConfig, *, keys_again: float = KEYS_AGAIN_SECONDS) -> None:
+    def __init__(
+        self, config: OidcConfig, *, keys_again: float = KEYS_AGAIN_SECONDS, failed: float = FAILED_SECONDS
+    ) -> None:
         self.config = config
         self._keys_again = keys_again
+        self._failed = failed
         self._metadata: dict[str, Any] = {}
         self._metadata_at = -_FRESH_SECONDS
         self._keys: KeySet | None = None
         self._keys_at = -_FRESH_SECONDS
+        self._shared = Shared()
 
     @property
     def is_configured(self) -> bool:
@@ -141,16 +148,11 @@ class Provider:
         keys = await self._published_keys()
         try:
             return _decode(id_token, keys)
-        except (JoseError, ValueError) as error:
+        except NotLoggedIn:
             again = await self._published_keys(older_than=self._keys_again)
             if again is keys:
-                log.warning("a token is not the OpenID provider's", cause=type(error).__name__)
-                raise failed() from error
-        try:  # signed with a key that was published since
-            return _decode(id_token, again)
-        except (JoseError, ValueError) as error:
-            log.warning("a token is not the OpenID provider's", cause=type(error).__name__)
-            raise failed() from error
+                raise
+        return _decode(id_token, again)  # signed with a key that was published since
 
     def _authenticate(self, metadata: Mapping[str, Any], body: dict[str, str]) -> httpx.Auth | None:
         """By whichever way the provider accepts; in the header unless it wants it in the body."""
@@ -168,6 +170,9 @@ class Provider:
     async def _published(self) -> dict[str, Any]:
         if time.monotonic() - self._metadata_at < _FRESH_SECONDS:
             return self._metadata
+        return await self._shared.get(("metadata", self._metadata_at), self._failed, self._read_metadata)
+
+    async def _read_metadata(self) -> dict[str, Any]:
         issuer = (self.config.issuer or "").rstrip("/")
         answer = await self._send("GET", f"{issuer}/.well-known/openid-configuration")
         metadata = _object(answer) if answer.status_code == httpx.codes.OK else {}
@@ -185,6 +190,9 @@ class Provider:
     async def _published_keys(self, older_than: float = _FRESH_SECONDS) -> KeySet:
         if self._keys is not None and time.monotonic() - self._keys_at < older_than:
             return self._keys
+        return await self._shared.get(("keys", self._keys_at), self._failed, self._read_keys)
+
+    async def _read_keys(self) -> KeySet:
         answer = await self._send("GET", (await self._published())["jwks_uri"])
         try:
             self._keys = KeySet.import_key_set(_object(answer))  # type: ignore[arg-type]  # it checks what it is given
@@ -210,7 +218,11 @@ def failed() -> NotLoggedIn:
 
 
 def _decode(id_token: str, keys: KeySet) -> jwt.Token:
-    return jwt.decode(id_token, keys, algorithms=list(ALGORITHMS))
+    try:
+        return jwt.decode(id_token, keys, algorithms=list(ALGORITHMS))
+    except (JoseError, ValueError, TypeError, LookupError, AttributeError) as error:  # a header can have any shape
+        log.warning("a token is not the OpenID provider's", cause=type(error).__name__)
+        raise failed() from error
 
 
 def _object(answer: httpx.Response) -> dict[str, Any]:

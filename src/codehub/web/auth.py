@@ -6,7 +6,8 @@
     AdminActor      … as an administrator
 
 A route cannot forget what protects it: with an unsafe method each of these also refuses tokens that may only read, and
-cookies that another site made a browser send. A WebSocket's handshake counts as unsafe.
+cookies that another site made a browser send; with a safe one cookies that came for a part of a page. A WebSocket's
+handshake counts as unsafe.
 """
 
 from typing import Annotated
@@ -18,7 +19,7 @@ from codehub.services import sessions
 from codehub.services.actors import Actor
 from codehub.web.context import of
 from codehub.web.cookies import sessions_of
-from codehub.web.csrf import SAFE_METHODS, check_same_origin, client_address, is_secure
+from codehub.web.csrf import SAFE_METHODS, check_asked_for, check_same_origin, client_address, is_secure
 
 PROOF = "login-proof"  # services/proofs.py
 
@@ -30,8 +31,11 @@ async def current_actor(connection: HTTPConnection) -> Actor:
     token = bearer_of(connection)
     session = await session_of(connection) if token is None else None
     unsafe = connection.scope.get("method") not in SAFE_METHODS
-    if unsafe and session is not None:
-        check_same_origin(connection, config)
+    if session is not None:
+        if unsafe:
+            check_same_origin(connection, config)
+        else:
+            check_asked_for(connection)
     actor = await sessions.authenticate(
         context.pool,
         config,

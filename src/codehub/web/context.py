@@ -12,10 +12,10 @@ from starlette.requests import HTTPConnection
 from codehub.config import Settings
 from codehub.db.pool import Pool
 from codehub.model.workspace import InstanceBackend
+from codehub.services.sharing import Shared
 from codehub.services.workspaces.reading import Shelf
 from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import Redis
-from codehub.web.sharing import Shared
 from codehub.web.watching import Watch
 
 
@@ -52,6 +52,11 @@ class Context:
     def watch(self) -> Watch:
         """Of the workspaces that menus show."""
         return Watch(self.pool, self.settings.accounts)
+
+    @cached_property
+    def making_room(self) -> set[str]:
+        """Sessions whose visitor waits until there is room for another workspace (visit/routes.py)."""
+        return set()
 
 
 def of(connection: HTTPConnection) -> Context:

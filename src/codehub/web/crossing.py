@@ -13,6 +13,7 @@ from codehub.model.visiting import Destination
 from codehub.web.hosts import Hosts
 
 _OWN_SITES = frozenset({"same-origin", "none"})
+_REPORTS = frozenset({"application/csp-report", "application/reports+json"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,17 @@ class Sent:
     def is_event_source(self) -> bool:
         """A page's script listens to events: no picture, style or other thing that a page merely names."""
         return self.dest in (None, "empty") and "text/event-stream" in (self.accept or "")
+
+
+def is_report(dest: str | None, content_type: str | None) -> bool:
+    """Whether a browser tells of a broken policy: it does so wherever an answer says, and with cookies."""
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    return (dest or "").strip().lower() == "report" or kind in _REPORTS
+
+
+def is_part_of_a_page(dest: str | None) -> bool:
+    """Whether a page only names it: a picture, a style, a frame. What scripts ask for is `empty`."""
+    return dest is not None and dest.strip().lower() not in ("empty", "document")
 
 
 def is_from_elsewhere(sent: Sent, *, own: str, to: Destination | None, hosts: Hosts) -> bool:

@@ -7,7 +7,7 @@ from starlette.requests import HTTPConnection
 
 from codehub.config import AccountConfig
 from codehub.errors import NotAllowed
-from codehub.web import forwarded
+from codehub.web import crossing, forwarded
 from codehub.web.proxy.heads import is_host
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -67,6 +67,15 @@ def check_same_origin(connection: HTTPConnection, config: AccountConfig) -> None
             "If this is CodeHub's own page, set CODEHUB_PUBLIC_URL to its address.",
             code="cross_site",
         )
+    if crossing.is_report(connection.headers.get("sec-fetch-dest"), connection.headers.get("content-type")):
+        raise NotAllowed("A browser's report is nobody's request.", code="cross_site")
+
+
+def check_asked_for(connection: HTTPConnection) -> None:
+    """Refuse to be a part of a page: nothing of the API is, so a page that names it is not ours."""
+    is_api = connection.scope["path"].startswith("/api/")
+    if is_api and crossing.is_part_of_a_page(connection.headers.get("sec-fetch-dest")):
+        raise NotAllowed("The API answers scripts and people, not parts of pages.", code="cross_site")
 
 
 def _peer(connection: HTTPConnection) -> str | None:

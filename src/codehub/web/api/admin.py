@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Literal
@@ -209,6 +210,7 @@ def _with_zone(moment: datetime | None) -> datetime | None:
 
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # those of full width, too
 _BREAKS = frozenset("\t\r\n")
+_NEXT_CELL = re.compile(rf"[;\t\r\n]\s*[{re.escape(''.join(_FORMULAS))}]")
 _CSV_HEAD = ("id", "at", "kind", "user", "action", "workspace_id", "workspace", "address", "details")
 
 
@@ -234,7 +236,11 @@ def _csv_row(line: AuditRow) -> Sequence[object]:
 
 
 def _harmless(text: str) -> str:
-    """A spreadsheet takes what begins like this for a formula; names are other people's."""
+    """A spreadsheet takes what begins like this for a formula; names are other people's.
+
+    In some countries its cells end at `;`, so what follows there begins one as well.
+    """
+    text = _NEXT_CELL.sub(lambda found: f"{found[0][:-1]}'{found[0][-1]}", text)
     return f"'{text}" if text.lstrip().startswith(_FORMULAS) or text[:1] in _BREAKS else text
 
 

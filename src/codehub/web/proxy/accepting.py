@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from functools import partial
 
 from codehub.web import forwarded
 from codehub.web.proxy.client import Client
@@ -32,9 +33,10 @@ async def accept_tls(engine: Engine, listener: socket.socket, context: ssl.SSLCo
             if not engine.admit(client, origin):
                 _turn_away(engine, client, origin, sock)
                 continue
-            task = client.greeting = engine.loop.create_task(_greet(engine, client, sock, context, origin))
+            task = client.greeting = engine.loop.create_task(_greet(engine, client, sock, context))
             greeting.add(task)
             task.add_done_callback(greeting.discard)
+            task.add_done_callback(partial(_greeted, engine, client, origin, sock))
     finally:
         listener.close()
         for task in greeting:
@@ -54,15 +56,17 @@ class Greeted(Client):
             self.greeting.cancel()
 
 
-async def _greet(engine: Engine, client: Greeted, sock: socket.socket, context: ssl.SSLContext, origin: Origin) -> None:
-    try:
-        with contextlib.suppress(OSError):  # what is no TLS, or too slow; ssl's own errors are OSErrors
-            await engine.loop.connect_accepted_socket(
-                lambda: client, sock, ssl=context, ssl_handshake_timeout=engine.limits.head_seconds
-            )
-    finally:
-        if not client.is_connected():  # else it leaves its place by itself
-            _turn_away(engine, client, origin, sock)
+async def _greet(engine: Engine, client: Greeted, sock: socket.socket, context: ssl.SSLContext) -> None:
+    with contextlib.suppress(OSError):  # what is no TLS, or too slow; ssl's own errors are OSErrors
+        await engine.loop.connect_accepted_socket(
+            lambda: client, sock, ssl=context, ssl_handshake_timeout=engine.limits.head_seconds
+        )
+
+
+def _greeted(engine: Engine, client: Greeted, origin: Origin, sock: socket.socket, _: object) -> None:
+    """However it ended, also before it had begun."""
+    if not client.is_connected():  # else it leaves its place by itself
+        _turn_away(engine, client, origin, sock)
 
 
 def _turn_away(engine: Engine, client: Greeted, origin: Origin, sock: socket.socket) -> None:

@@ -2,16 +2,23 @@
 
 They may load, connect, send forms and open frames below their own path only, and open no windows: a page without a
 window or a frame of another part of this origin, and without a connection to it, acts there as nobody. A browser does
-not look at the path where a redirect led, so redirects are confined as well. A service worker could answer with pages
-that have no policy, so none is served. IDEs need scripts and an origin, and get them.
+not look at the path where a redirect led, so redirects are confined as well, and it sends reports of a policy wherever
+that policy says, with its cookies, so none is asked for. A service worker could answer with pages that have no policy,
+so none is served. IDEs need scripts and an origin, and get them.
 """
 
 import re
 from collections.abc import Iterable
 from urllib.parse import unquote_to_bytes
 
+from codehub.web.crossing import is_report
+from codehub.web.proxy.ports import Request
+
 _SCHEME = re.compile(rb"([a-z][a-z0-9+.-]*):(.*)", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(rb"//+([^/?#]*)(.*)", re.DOTALL)
+# A name that browsers read in one way: no address in another spelling, nothing encoded, no login, no odd port.
+_LABEL = rb"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+_PLAIN_NAME = re.compile(rb"((?:%b\.)*[a-z](?:[a-z0-9-]*[a-z0-9])?)(?::[1-9][0-9]{0,4})?" % _LABEL, re.IGNORECASE)
 _SANDBOX = b"allow-downloads allow-forms allow-modals allow-same-origin allow-scripts"
 # Where IDEs look for extensions, and show what these bring (code-server, VS Code).
 _OUTSIDE = b"https://open-vsx.org https://*.open-vsx.org https://openvsxorg.blob.core.windows.net"
@@ -19,6 +26,7 @@ _FRAMES = b"https://*.vscode-cdn.net"
 
 
 SERVICE_WORKER = b"service-worker"  # the field by which a browser asks for the script of one
+_REPORTS = ([b"report-uri"], [b"report-to"])
 
 
 def policy_of(host: bytes, strip: bytes) -> bytes:
@@ -47,10 +55,28 @@ def is_service_worker(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     )
 
 
-def confined_redirect(location: bytes, target: bytes, host: bytes, strip: bytes) -> bytes:
+def is_report_of(request: Request) -> bool:
+    """Whether a browser reports: to another workspace of this origin it would be a request like its pages' own."""
+    if request.method != b"POST":
+        return False
+    found = dict(request.headers)
+    dest, content_type = found.get(b"sec-fetch-dest", b""), found.get(b"content-type", b"")
+    return is_report(dest.decode("latin-1"), content_type.decode("latin-1"))
+
+
+def without_reports(policies: bytes) -> bytes:
+    """A workspace's own Content-Security-Policy, as strict as it is, but telling nobody."""
+    return b",".join([
+        b";".join([rule for rule in policy.split(b";") if rule.lower().split()[:1] not in _REPORTS])
+        for policy in policies.split(b",")
+    ])  # fmt: skip
+
+
+def confined_redirect(location: bytes, target: bytes, host: bytes, strip: bytes, *, is_guarded: bool) -> bytes:
     """A Location as browsers read it: below the prefix if it stays on this host, else as it was.
 
-    `target` is the path that was asked for, with the prefix.
+    `target` is the path that was asked for, with the prefix. Where pages are guarded, what is not surely another host
+    leads to the prefix: one host has many spellings, and browsers know more of them than we do.
     """
     seen = location.replace(b"\t", b"").replace(b"\\", b"/").strip()
     origin, rest = b"", seen
@@ -62,7 +88,7 @@ def confined_redirect(location: bytes, target: bytes, host: bytes, strip: bytes)
         origin, rest = named[1].lower() + b":", named[2]
     if (parted := _AUTHORITY.fullmatch(rest)) is not None:
         if parted[1].rpartition(b"@")[2].lower() != host:
-            return location
+            return location if not is_guarded or _is_another(parted[1], host) else strip + b"/"
         origin, rest = b"%b//%b" % (origin, host), parted[2] if parted[2].startswith(b"/") else b"/" + parted[2]
     path, more = _split(rest)
     if not path:
@@ -74,6 +100,12 @@ def confined_redirect(location: bytes, target: bytes, host: bytes, strip: bytes)
     if resolved != strip and not resolved.startswith(strip + b"/"):
         return origin + strip + resolved + more
     return location if not origin and resolved == path and seen == location else origin + resolved + more
+
+
+def _is_another(authority: bytes, host: bytes) -> bool:
+    """Whether it is another host for certain: by name, whatever the port."""
+    named = _PLAIN_NAME.fullmatch(authority)
+    return named is not None and named[1].lower() != host.partition(b":")[0].removesuffix(b".")
 
 
 def _split(text: bytes) -> tuple[bytes, bytes]:

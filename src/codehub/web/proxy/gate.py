@@ -25,7 +25,7 @@ from codehub.signals.subscriptions import Told
 from codehub.together import together
 from codehub.web.hosts import Hosts
 from codehub.web.proxy.backends import Backends
-from codehub.web.proxy.confining import is_service_worker
+from codehub.web.proxy.confining import is_report_of, is_service_worker
 from codehub.web.proxy.knocking import Knock, is_short, knock_of, signature_of
 from codehub.web.proxy.ports import Decision, Refusal, Request, Route
 from codehub.web.proxy.visitors import Visitor, Visitors
@@ -38,6 +38,7 @@ _MOST_REMEMBERED = 20_000
 _MOST_WAITING = 10_000  # for an answer of the database; beyond it the API says that there is none
 _ANSWER_SECONDS = 5.0  # longer than a statement may take
 _NO_SERVICE_WORKER = Refusal(403, "service_worker", "Workspaces have no service workers in path mode.")
+_NO_REPORTS = Refusal(403, "report", "Browsers report to no workspace in path mode.")
 _UNANSWERED = "who may enter cannot be looked up"
 
 
@@ -113,12 +114,15 @@ class Gate:
         visitor = self._seen.get(head)
         if visitor is not None and visitor.is_known(trusted):
             self.status.from_memory += 1
-            return visitor.route
+            return _NO_REPORTS if visitor.route.policy and is_report_of(request) else visitor.route
         knock = knock_of(request, self._hosts)
         if knock is None:
             return self._backends.route()
-        if knock.strip and self.visitors.is_guarded and is_service_worker(request.headers):
-            return _NO_SERVICE_WORKER
+        if knock.strip and self.visitors.is_guarded:
+            if is_service_worker(request.headers):
+                return _NO_SERVICE_WORKER
+            if is_report_of(request):
+                return _NO_REPORTS
         visitor = self.visitors.get(knock)
         if visitor is not None and visitor.is_known(trusted):
             self.status.from_memory += 1

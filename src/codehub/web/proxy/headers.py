@@ -6,7 +6,7 @@ origin or for the connection. The API process gets credentials, and its answers 
 """
 
 from codehub.web.cookies import OURS
-from codehub.web.proxy.confining import confined_redirect
+from codehub.web.proxy.confining import confined_redirect, without_reports
 from codehub.web.proxy.heads import Fields, ResponseHead
 from codehub.web.proxy.menu import NOT_ASKED
 from codehub.web.proxy.names import (
@@ -15,6 +15,8 @@ from codehub.web.proxy.names import (
     LOGIN,
     NOT_A_WORKSPACES,
     NOT_ON_A_SHARED_ORIGIN,
+    POLICY,
+    REPORTED_POLICY,
     REQUEST_ID,
     USUAL_OPTIONS,
     WEBSOCKET,
@@ -119,6 +121,10 @@ def _from_upstream(pair: tuple[bytes, bytes], request: Request, route: Route) ->
             return None if cookie is None else b"set-cookie: %b\r\n" % cookie
         if name == b"location" and route.strip:
             value = located(value, request, route)
+        if route.policy and name in (POLICY, REPORTED_POLICY):
+            value = without_reports(value) if name == POLICY else b""
+            if not value.strip():
+                return None
     return _line((name, value))
 
 
@@ -163,7 +169,7 @@ def confined(cookie: bytes, route: Route) -> bytes | None:
 
 def located(location: bytes, request: Request, route: Route) -> bytes:
     """A redirect to a path of a workspace that does not know the prefix it is seen under."""
-    return confined_redirect(location, request.target, request.host, route.strip)
+    return confined_redirect(location, request.target, request.host, route.strip, is_guarded=bool(route.policy))
 
 
 def origin_of(request: Request) -> bytes:

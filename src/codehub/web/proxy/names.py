@@ -27,7 +27,9 @@ NOT_ON_A_SHARED_ORIGIN = NOT_A_WORKSPACES | frozenset(
 )
 REQUEST_ID = b"x-request-id"  # goes to the API from trusted proxies only: it stands in the log
 LOGIN = b"x-codehub-login"  # the API's word to the proxy: whoever asked is logged in (places.py)
-_REWRITTEN = frozenset(b"set-cookie location".split())
+POLICY = b"content-security-policy"
+REPORTED_POLICY = POLICY + b"-report-only"
+_REWRITTEN = frozenset((b"set-cookie", b"location", POLICY, REPORTED_POLICY))
 _THOUGHT_ABOUT = HOP | WRITTEN_ANEW | CREDENTIALS | NOT_ON_A_SHARED_ORIGIN | _REWRITTEN | {REQUEST_ID}
 # Fields that say where a message goes, how long it is, who sent it: never after the fact.
 _NO_TRAILERS = _THOUGHT_ABOUT | frozenset(

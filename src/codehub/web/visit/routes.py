@@ -131,7 +131,7 @@ async def stop(
     """The button of a page: make room for another one, and open that."""
     with contextlib.suppress(Conflict):
         await changing.request_state(context.pool, _terms(context), actor, WorkspaceId(identity), Desired.STANDBY)
-    if open is not None:
+    if open is not None and await _is_own(context, actor, WorkspaceId(open)):
         await _start_once_there_is_room(context, actor, WorkspaceId(open))
     visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
     return see_other(local_path(next)) if visit.own is not None else pages.onward(visit.voice(), local_path(next))
@@ -142,17 +142,37 @@ def _below(path: str, prefix: str) -> str:
     return path if path.startswith(prefix) and not has_dots(path) else prefix
 
 
+async def _is_own(context: Context, actor: Actor, workspace: WorkspaceId) -> bool:
+    """A page in path mode may press the button, with any id: it starts nothing of others as an administrator."""
+    shown = await visits.found(context.pool, actor, workspace)
+    return shown.workspace.owner_user_id == actor.user_id
+
+
 async def _start_once_there_is_room(context: Context, actor: Actor, workspace: WorkspaceId) -> None:
-    """One that is stopping counts until it has stopped. Who has waited in vain is shown the limit again."""
-    with contextlib.suppress(TimeoutError, Conflict):
-        async with asyncio.timeout(_ROOM_SECONDS):
-            while True:
-                try:
-                    await changing.request_state(context.pool, _terms(context), actor, workspace, Desired.RUNNING)
-                except OverLimit:
+    """One that is stopping counts until it has stopped. Who has waited in vain is shown the limit again.
+
+    A session waits for one at a time.
+    """
+    if actor.credential_id in context.making_room:
+        return
+    context.making_room.add(actor.credential_id)
+    try:
+        with contextlib.suppress(TimeoutError, Conflict):
+            async with asyncio.timeout(_ROOM_SECONDS):
+                while True:
+                    if await _has_started(context, actor, workspace):
+                        return
                     await asyncio.sleep(_ROOM_PAUSE_SECONDS)
-                else:
-                    return
+    finally:
+        context.making_room.discard(actor.credential_id)
+
+
+async def _has_started(context: Context, actor: Actor, workspace: WorkspaceId) -> bool:
+    try:
+        await changing.request_state(context.pool, _terms(context), actor, workspace, Desired.RUNNING)
+    except OverLimit:
+        return False
+    return True
 
 
 @router.get("/w/{identity}/.codehub/enter")
@@ -163,6 +183,8 @@ async def enter(identity: UUID, request: Request, context: InContext, asked: Ann
     if has_dots(asked.path):  # it would lead elsewhere than below the workspace
         raise NotFound("There is no such page.")
     visit = Visit.of(request, context, Destination(WorkspaceId(identity), asked.port), asked.path)
+    if visit.own is None:  # in path mode nobody is handed over, and a page there could read where it leads
+        raise NotFound("There is no such page.")
     return await entering.hand_over(visit, asked.browser) if visit.sent.is_navigation else see_other(visit.main_path)
 
 
