@@ -170,7 +170,31 @@ def test_jobs() -> None:
     assert job({"phase": "Running"}).state is JobState.RUNNING
     assert job({"phase": "Pending"}).state is JobState.RUNNING
     assert job({"phase": "Pending"}, waited=61.0).state is JobState.FAILED
-    assert job(waiting("ErrImageNeverPull", "no")).state is JobState.FAILED
+
+
+DENIED = 'failed to pull "i:1": pull access denied, repository does not exist'
+
+
+@pytest.mark.parametrize(
+    ("status", "waited", "state", "error"),
+    [
+        (waiting("ErrImagePull", "dial tcp: i/o timeout"), 1.0, JobState.FAILED, ErrorReason.UNREACHABLE),
+        (waiting("ErrImagePull", "503 Service Unavailable"), 61.0, JobState.FAILED, ErrorReason.UNREACHABLE),
+        (waiting("ErrImagePull", DENIED), 1.0, JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (waiting("ErrImageNeverPull", "no"), 1.0, JobState.FAILED, ErrorReason.ACTION_FAILED),
+        (waiting("ImagePullBackOff", 'Back-off pulling image "i:1"'), 1.0, JobState.RUNNING, None),
+        (unscheduled("0/3 nodes are available: 3 Insufficient cpu."), 1.0, JobState.RUNNING, None),
+        (unscheduled("0/3 nodes are available: 3 Insufficient cpu."), 61.0, JobState.FAILED, ErrorReason.UNREACHABLE),
+        (waiting("CreateContainerError", "bad mount"), 61.0, JobState.FAILED, ErrorReason.ACTION_FAILED),
+    ],
+)
+def test_a_job_that_waits_for_the_registry_or_for_room_did_not_fail(
+    status: dict[str, Any], waited: float, state: JobState, error: ErrorReason | None
+) -> None:
+    found = job(status, waited=waited)
+    assert found.state is state
+    assert error is None or found.error is error
+    assert bool(found.message) is (state is JobState.FAILED)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from codehub.drivers.base import Resources
 from codehub.drivers.kubernetes.options import Patience
-from codehub.errors import ActionFailed
+from codehub.errors import ActionFailed, Unreachable
 from codehub.model.observation import Life
 from tests.crash.site import ask
 from tests.k8s.driver import Case, opened
@@ -121,7 +121,7 @@ async def test_a_quota_is_explained(lab: Lab) -> None:
         lab.run("create", "quota", "few", "--hard=pods=0,persistentvolumeclaims=1", "-n", driver.cluster.namespace)
         case, other = Case(driver), Case(driver)
         volume = await case.volume()
-        with pytest.raises(ActionFailed, match="quota is used up: few"):
+        with pytest.raises(Unreachable, match="quota is used up: few"):
             await case.start(volume)
-        with pytest.raises(ActionFailed, match="quota is used up: few"):
+        with pytest.raises(Unreachable, match="quota is used up: few"):
             await other.volume()

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from codehub.errors import ActionFailed, DriverError, Unreachable
+
 Json = Mapping[str, Any]
 
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrImageInspect")
@@ -70,9 +72,19 @@ def _is_disrupted(status: Json) -> bool:
     return any(one.get("type") == "DisruptionTarget" and one.get("status") == "True" for one in conditions)
 
 
+def not_taken(what: str, message: str) -> DriverError:
+    """The error for an object that the cluster did not take. A used-up quota is an outage: it has room later."""
+    kind = Unreachable if _is_over_quota(message) else ActionFailed
+    return kind(f"{what} {refusal(message)}")
+
+
+def _is_over_quota(message: str) -> bool:
+    return "exceeded quota" in message
+
+
 def refusal(message: str) -> str:
     """Why the cluster did not take an object."""
-    if "exceeded quota" in message:
+    if _is_over_quota(message):
         return f"The namespace's quota is used up: {message.rpartition('exceeded quota:')[2].strip()}."
     if "PodSecurity" in message or "podsecurity" in message.lower():
         return f"The namespace's security rules do not allow it: {message}."
@@ -111,6 +123,11 @@ def _limit(pod: Json, name: object) -> str:
 
 def _megabytes(memory: str) -> str:
     return f"{int(memory) >> 20} MiB" if memory.isdigit() else f"{memory}B" if memory.endswith("i") else memory
+
+
+def is_unscheduled(pod: Json) -> bool:
+    """Whether no node takes it now, for want of room or of its home."""
+    return _unscheduled(pod.get("status") or {}) is not None
 
 
 def _unscheduled(status: Json) -> str | None:

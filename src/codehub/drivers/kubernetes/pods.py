@@ -10,7 +10,7 @@ import structlog
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes import seen
 from codehub.drivers.kubernetes.api import CONFLICT, ApiError, Cluster, Json
-from codehub.drivers.kubernetes.explain import explain, refusal
+from codehub.drivers.kubernetes.explain import explain, not_taken, refusal
 from codehub.drivers.kubernetes.options import KubernetesOptions
 from codehub.drivers.kubernetes.volumes import KubernetesVolumes
 from codehub.drivers.kubernetes.watch import Listener, PodWatch
@@ -61,7 +61,7 @@ class Pods:
         except ApiError as error:
             if error.status == CONFLICT and error.reason == "AlreadyExists":
                 return await self.find(name)
-            raise ActionFailed(f"The pod {name} is not made. {refusal(error.message)}") from error
+            raise not_taken(f"The pod {name} is not made.", error.message) from error
         return seen.pod_of(made, self._options.installation)
 
     async def is_closed(self, pod: seen.Pod) -> bool:
@@ -81,7 +81,7 @@ class Pods:
         except ApiError as error:
             if error.status != CONFLICT:  # somebody else has opened it
                 await self.remove(pod)
-                raise ActionFailed(f"The pod {pod.name} is not started. {refusal(error.message)}") from error
+                raise not_taken(f"The pod {pod.name} is not started.", error.message) from error
 
     async def remove(self, pod: seen.Pod, *, grace: int = 0) -> None:
         """Returns when the node has confirmed that nothing of it runs, which is when the object goes."""

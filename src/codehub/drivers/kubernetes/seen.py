@@ -10,8 +10,9 @@ from typing import Any
 from codehub.drivers import storage_jobs
 from codehub.drivers.base import InstanceUsage
 from codehub.drivers.kubernetes import manifests as m
-from codehub.drivers.kubernetes.explain import containers, explain, image_trouble, is_nodes_doing
+from codehub.drivers.kubernetes.explain import containers, explain, image_trouble, is_nodes_doing, is_unscheduled
 from codehub.drivers.labels import uuid_of
+from codehub.drivers.registry import is_without_cause, pull_failure
 from codehub.model.names import instance_name, job_name, volume_name
 from codehub.model.observation import InstanceSeen, JobSeen, JobState, Life, VolumeSeen
 from codehub.model.workspace import UNLABELLED, ErrorReason, Incarnation, OpId, WorkspaceId
@@ -150,11 +151,22 @@ def job_seen(pod: Pod, log: str, waited: float, patience: float) -> JobSeen:
         return _blameless(storage_jobs.ended(job, _exit_code(pod), log, explain(pod.object)), pod)
     if pod.has_begun:
         return job
-    if image_trouble(pod.object) is not None:
-        return replace(job, state=JobState.FAILED, error=ErrorReason.ACTION_FAILED, message=explain(pod.object))
+    trouble = image_trouble(pod.object)
+    if trouble is not None and not is_without_cause(trouble[1]):
+        return _without_image(job, *trouble)
     if waited > patience:
-        return replace(job, state=JobState.FAILED, message=f"The job does not start. {explain(pod.object)}")
+        error = ErrorReason.UNREACHABLE if is_unscheduled(pod.object) else ErrorReason.ACTION_FAILED
+        message = f"The job does not start. {explain(pod.object)}"
+        return replace(job, state=JobState.FAILED, error=error, message=message)
     return job
+
+
+def _without_image(job: JobSeen, image: str, message: str) -> JobSeen:
+    """The image of jobs is the operator's: that there is none is no reason of a workspace's own."""
+    failure = pull_failure(image, message)
+    reason = ErrorReason(failure.reason)
+    error = ErrorReason.ACTION_FAILED if reason is ErrorReason.IMAGE_PULL_FAILED else reason
+    return replace(job, state=JobState.FAILED, error=error, message=failure.message)
 
 
 def _blameless(job: JobSeen, pod: Pod) -> JobSeen:

@@ -14,7 +14,7 @@ import structlog
 from codehub.drivers.kubernetes import manifests as m
 from codehub.drivers.kubernetes import seen
 from codehub.drivers.kubernetes.api import CONFLICT, NOT_FOUND, ApiError, Cluster, Json
-from codehub.drivers.kubernetes.explain import refusal
+from codehub.drivers.kubernetes.explain import not_taken, refusal
 from codehub.drivers.kubernetes.options import KubernetesOptions
 from codehub.errors import ActionFailed, Refused
 from codehub.model.names import volume_name
@@ -48,7 +48,7 @@ class KubernetesVolumes:
             made = await self._cluster.create(CLAIMS, m.claim(self._options, workspace_id, incarnation))
         except ApiError as error:
             if error.status != CONFLICT:
-                raise ActionFailed(f"{name} is not made. {refusal(error.message)}") from error
+                raise not_taken(f"{name} is not made.", error.message) from error
         else:
             log.info("volume made", workspace_id=str(workspace_id), uid=made["metadata"]["uid"])
             return
