@@ -53,7 +53,14 @@ async def test_as_many_run_at_once_as_their_backend_bears() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("can't start new thread"), MemoryError(), OSError(errno.EMFILE, "Too many open files")]
+    "error",
+    [
+        RuntimeError("can't start new thread"),
+        MemoryError(),
+        OSError(errno.EMFILE, "Too many open files"),
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+    ],
 )
 async def test_what_this_process_is_short_of_is_an_outage_and_no_fault_of_a_workspace(error: Exception) -> None:
     """Else every workspace that is looked at meanwhile would end in ERROR."""

@@ -22,7 +22,7 @@ from codehub.together import ended
 
 log = structlog.get_logger(__name__)
 
-_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Errands:
         except Exception as error:
             if _is_shortage(error):
                 log.exception("this process is short of something", workspace_id=str(workspace_id))
-                cause = "The machine has no threads, files or memory left for the coordinator."
+                cause = "The machine has no threads, open files, memory or room on its disk left for the coordinator."
                 result = Failed(op_id, Fault(ErrorReason.UNREACHABLE, cause))
             else:
                 result = self._broke(workspace_id, op_id, error)

@@ -6,6 +6,7 @@ archive's folder; a network only where the store needs one. Its request goes thr
 credentials are in no file, command line or environment.
 """
 
+import errno
 import json
 import os
 import stat
@@ -28,7 +29,7 @@ from codehub.drivers.process.machine import Launch, Machine
 from codehub.drivers.process.records import Record, last_words
 from codehub.drivers.process.sandbox import HOME, Bind, View
 from codehub.drivers.process.threads import Threads
-from codehub.errors import ActionFailed, DriverError, Refused
+from codehub.errors import ActionFailed, DriverError, Refused, Unreachable
 from codehub.model.names import archive_key, job_name
 from codehub.model.observation import JobSeen, JobState
 from codehub.model.sentences import log_ends
@@ -38,6 +39,7 @@ log = structlog.get_logger()
 
 _RECORD = "job.json"
 _OUT = "/run/codehub"
+_IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)  # of this archive alone
 _REASONS = {reason.value: reason for reason in ErrorReason}
 
 
@@ -69,6 +71,7 @@ class Jobs:
         self._homes = homes
         self._urls = urls
         self._run = threads.run
+        self._taken_back: set[OpId] = set()
 
     async def observe(self) -> Mapping[WorkspaceId, Sequence[JobSeen]]:
         return await self._run(self._list)
@@ -88,6 +91,9 @@ class Jobs:
         for record in job_records(self._layout):
             identity = WorkspaceId(UUID(record.content["workspace_id"]))
             seen = _seen(record)
+            if seen.state is not JobState.RUNNING and record.op_id not in self._taken_back:
+                self._taken_back.add(record.op_id)
+                self._take_back(record)  # now: a later change would be one since the archive was read back
             if seen.state is JobState.SUCCEEDED and record.content["verb"] == "archive":
                 seen = replace(seen, in_use=self._in_use(identity, record))
             found.setdefault(identity, []).append(seen)
@@ -193,7 +199,8 @@ class Jobs:
                 folder.mkdir(parents=True, exist_ok=True)
             self._hand_over(folder, user)
         except OSError as error:
-            raise ActionFailed(f"The archive's folder {folder} cannot be used: {error.strerror}.") from error
+            kind = ActionFailed if error.errno in _IN_THE_WAY else Unreachable  # which concerns the whole store
+            raise kind(f"The archive's folder {folder} cannot be used: {error.strerror}.") from error
 
     def _take_back(self, record: Record) -> None:
         """As root: what an archive holds is nobody's but ours, also once another workspace has the same user id."""
@@ -210,6 +217,8 @@ class Jobs:
         for entry in (folder, *folder.iterdir()):
             found = entry.lstat()
             # A link to a file that somebody else has elsewhere must not be a way to get it.
+            if (found.st_uid, found.st_gid) == (user, user):
+                continue  # given again it would count as changed
             if entry == folder or (stat.S_ISREG(found.st_mode) and found.st_nlink == 1):
                 os.chown(entry, user, user, follow_symlinks=False)
 
@@ -222,6 +231,7 @@ class Jobs:
     def _clear(self, record: Record) -> None:
         record.tree().kill()
         self._take_back(record)
+        self._taken_back.discard(record.op_id)
         if self._machine.cgroups is not None:
             self._machine.cgroups.remove(job_name(record.op_id))
         grave = self._layout.discard(record.folder)
