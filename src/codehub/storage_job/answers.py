@@ -18,13 +18,16 @@ class About(Enum):
     NO_ROOM = auto()  # the store, or our share of it, is full
     BUCKET = auto()  # it is not there, or not here
     CREDENTIALS = auto()
+    KEYS = auto()  # the key service that the bucket is encrypted with does not let us
     HEALTH = auto()  # the server cannot now, or the request did not reach it whole
     ABSENT = auto()  # there is no such object
     EXPIRED = auto()  # the object is there and not served
     REQUEST = auto()  # this request makes no sense to the store: too large, too many parts, invalid
 
 
-OUTAGES = frozenset({About.NO_ROOM, About.BUCKET, About.CREDENTIALS, About.HEALTH})
+OUTAGES = frozenset({About.NO_ROOM, About.BUCKET, About.CREDENTIALS, About.KEYS, About.HEALTH})
+
+_KEYS = "KMS."  # KMS.DisabledException, KMS.NotFoundException, …: the same for every archive of the bucket
 
 # Codes that mean the same whatever the status beside them; servers disagree about that.
 _BY_CODE = {
@@ -57,6 +60,7 @@ _BY_CODE = {
             "BadDigest",  # damaged on its way
             "IncompleteBody",
             "InternalError",
+            "OperationAborted",  # something else is being done to the bucket
             "RequestTimeout",
             "ServiceUnavailable",
             "SlowDown",
@@ -72,6 +76,8 @@ def about(status: int, code: str) -> About:
     """What an answer that is not a success speaks of. A 2xx with an error's code is one, too."""
     if code in _BY_CODE:
         return _BY_CODE[code]
+    if code.startswith(_KEYS):
+        return About.KEYS
     match status:
         case 401 | 403:
             return About.CREDENTIALS

@@ -14,6 +14,8 @@ def refusal(status: int, code: str) -> JobFailed:
             return StoreUnreachable(f"the bucket is not there, or not served here ({answer})")
         case About.CREDENTIALS:
             return StoreUnreachable(f"the archive store refuses our credentials ({answer})")
+        case About.KEYS:
+            return StoreUnreachable(f"the archive store cannot use the key of its encryption ({answer})")
         case About.HEALTH:
             return StoreUnreachable(f"the archive store is not well: it answers {answer}")
         case About.ABSENT:

@@ -24,6 +24,11 @@ def meaning(status: int, code: str, *, bucket: str, path: str, said: str) -> Dri
             )
         case About.CREDENTIALS:
             return Unreachable(f"The archive store refuses our credentials ({answer}).", _CREDENTIALS)
+        case About.KEYS:
+            return Unreachable(
+                f"The archive store cannot use the key that the bucket {bucket} is encrypted with ({answer}).",
+                "Check the key in the key management service, and that our credentials may use it.",
+            )
         case About.HEALTH:
             return Unreachable(f"The archive store is not well: it answers {answer}.")
         case About.ABSENT:
