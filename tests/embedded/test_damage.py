@@ -3,6 +3,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
+from structlog.testing import capture_logs
 
 from codehub.embedded import DataDir, EmbeddedServers
 from codehub.embedded.accounts import server_account
@@ -92,13 +94,38 @@ async def test_a_lost_password(used: Path) -> None:
     assert "secrets/postgres-password" in error.hint
 
 
+def set_aside(data: Path) -> list[Path]:
+    return list(data.glob("valkey-damaged-*"))
+
+
 async def test_a_damaged_valkey_log(used: Path) -> None:
     log = next((used / "valkey").glob("appendonlydir/*.incr.aof"))
     log.write_bytes(b"garbage that is no command\r\n" * 10)
+    before, warnings = snapshot(used / "valkey"), list[str]()
+    with DataDir.open(used) as data, capture_logs() as logged:
+        async with EmbeddedServers(data, durable=False, postgres=False, warn=warnings.append).running() as servers:
+            assert servers.redis_url is not None
+            async with Redis.from_url(servers.redis_url) as redis:
+                assert await redis.dbsize() == 0
+    (aside,) = set_aside(used)
+    assert snapshot(aside) == before
+    assert str(aside) in "".join(warnings)
+    (line,) = [one for one in logged if "set aside" in one["event"]]
+    assert line["folder"] == str(aside)
+    assert "Bad file format" in line["cause"]
+    with DataDir.open(used) as data:
+        async with EmbeddedServers(data, durable=False, postgres=False, warn=warnings.append).running():
+            assert len(warnings) == 1, "it has data of its own again"
+
+
+async def test_a_valkey_that_does_not_start_without_data_either(used: Path) -> None:
+    """Then the data was not at fault, and stays where it was."""
+    (used / "run" / "valkey.sock").mkdir(parents=True)
+    before = snapshot(used / "valkey")
     error = await refusal(used, postgres=False)
-    assert error.message.startswith(f"Valkey cannot start on {used / 'valkey'}: Bad file format")
-    assert "move that folder away" in error.hint
-    assert log.exists()
+    assert error.message.startswith(f"Valkey cannot start on {used / 'valkey'}: ")
+    assert not set_aside(used)
+    assert snapshot(used / "valkey") == before
 
 
 async def test_a_valkey_log_cut_short_by_a_crash_is_no_damage(used: Path) -> None:

@@ -149,6 +149,7 @@ async def _servers(settings: Settings, data_dir: DataDir, startup: Startup) -> A
                 postgres=external_database is None,
                 valkey=external_redis is None,
                 progress=progress,
+                warn=startup.warn,
             )
             servers = await stack.enter_async_context(embedded.running())
             database_url = external_database or servers.database_url

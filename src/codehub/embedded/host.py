@@ -31,6 +31,7 @@ class Host:
     account: Account
     durable: bool
     progress: Callable[[str], None]
+    warn: Callable[[str], None]
 
     async def prepare(self) -> None:
         """Refuse what cannot work before anything is made; then make the folder for the sockets."""

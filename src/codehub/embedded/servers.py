@@ -136,6 +136,8 @@ class EmbeddedServers:
     postgres: bool = True
     valkey: bool = True
     progress: Callable[[str], None] = _silent
+    warn: Callable[[str], None] = _silent
+    """What a person should know although both run."""
     pauses: Sequence[float] = PAUSES
     """Before each attempt to start a server again."""
 
@@ -150,7 +152,7 @@ class EmbeddedServers:
     async def _start(self, children: list[Child]) -> RunningServers:
         if not (self.postgres or self.valkey):
             return RunningServers(None, None, [], self.data_dir, {})
-        host = Host(self.data_dir, server_account(self.server_user), self.durable, self.progress)
+        host = Host(self.data_dir, server_account(self.server_user), self.durable, self.progress, self.warn)
         await host.prepare()
         await uninterrupted(asyncio.to_thread(remove_drafts, self.data_dir.runtime))
         start = {

@@ -1,16 +1,21 @@
 """Valkey of our own, for signals between processes: on a unix socket only, with a password.
 
 What it holds is worth keeping over a restart but never the only copy of anything, so the log is synced once a second:
-a power cut may cost the last second of hints, and no request waits for the disk.
+a power cut may cost the last second of hints, and no request waits for the disk. So data that it cannot start on
+is set aside, and it starts with none.
 """
 
 import asyncio
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
+
+import structlog
 
 from codehub.embedded import runtime
 from codehub.embedded.claim import Territory, claim, claim_file
@@ -18,15 +23,57 @@ from codehub.embedded.host import VALKEY_SOCKET, Host
 from codehub.embedded.process import Child, Steps, spawn, uninterrupted
 from codehub.errors import StartError
 
+log = structlog.get_logger(__name__)
+
 NAME = "Valkey"
 STEPS: Steps = ((signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
 _READY_SECONDS = 120.0
 _POLL_SECONDS = 0.03
 _PROBE_SECONDS = 5.0
+_CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
+
+
+class _Ended(StartError):
+    """By itself, over what it read."""
 
 
 async def start(host: Host, adopt: Callable[[Child], None]) -> str:
     """Start it and return its URL; `adopt` gets the process as soon as there is one."""
+    try:
+        return await _start(host, adopt)
+    except _Ended as error:
+        folder = host.data.path / "valkey"
+        if host.data.is_full() or (aside := _set_aside(folder)) is None:
+            raise
+        log.warning("valkey's data is set aside", folder=str(aside), cause=error.message)
+        try:
+            url = await _start(host, adopt)
+        except _Ended:
+            _put_back(aside, folder)  # it was not the data
+            raise error from None
+        host.warn(f"Valkey could not use its data and started with none; nothing lasting is lost. Kept in {aside}.")
+        return url
+
+
+def _set_aside(folder: Path) -> Path | None:
+    """None where there is nothing that could be at fault, or it cannot be moved."""
+    aside = folder.with_name(f"{folder.name}-damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+    try:
+        return folder.rename(aside) if any(folder.iterdir()) else None
+    except OSError as error:
+        log.warning("valkey's data cannot be set aside", folder=str(folder), cause=str(error))
+        return None
+
+
+def _put_back(aside: Path, folder: Path) -> None:
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+    except OSError as error:
+        log.warning("valkey's data stays aside", folder=str(aside), cause=str(error))
+
+
+async def _start(host: Host, adopt: Callable[[Child], None]) -> str:
     package = runtime.valkey_package()
     folder = host.data.path / "valkey"
     territory = Territory(NAME, folder, host.data.path / "valkey.lock", "valkey-server")
@@ -97,7 +144,9 @@ async def _until_ready(server: Child, folder: Path, socket: Path, password: str)
     while not await _is_ready(socket, password):
         if server.process.returncode is not None:
             reason = server.last_words(" # ", "FATAL:").rstrip(".")
-            raise StartError(
+            code = server.process.returncode
+            kind = _Ended if code > 0 or code in _CRASHES else StartError
+            raise kind(
                 f"Valkey cannot start on {folder}: {reason} (log: {server.log}).",
                 "Read the log; you lose no lasting data if you move that folder away and start again.",
             )
