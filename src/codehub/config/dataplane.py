@@ -96,7 +96,8 @@ class StoreConfig(Group):
     access_key_id: str | None = Field(
         None,
         validation_alias="S3_ACCESS_KEY_ID",
-        description="Default: what AWS provides (environment, instance, web identity).",
+        description="Default: what AWS provides (environment, instance, web identity); an archive then has at most "
+        "625 GiB.",
     )
     secret_access_key: SecretStr | None = Field(
         None, validation_alias="S3_SECRET_ACCESS_KEY", description="Belongs to `S3_ACCESS_KEY_ID`."

@@ -20,9 +20,9 @@ from obstore.store import S3Store
 
 from .answers import About, about, answer_in
 from .multipart import Multipart
-from .parts import MIB, size_of
+from .parts import MIB, MOST_PARTS, size_of
 from .patience import Patience
-from .protocol import BadRequest, Request, StoreUnreachable
+from .protocol import BadRequest, Request, StoreUnreachable, Unarchivable
 from .refusals import refusal
 from .unfinished import Piece, Unfinished
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, S3Config
 
 PART = size_of(1)  # what is smaller is sent in one request
-FIXED_PART = 64 << 20  # without keys of our own obstore uploads, in parts of one size: 625 GiB at most
+FIXED_PART = 64  # units: without keys of our own obstore uploads, in parts of one size, so 625 GiB at most
 RANGE = 8 << 20
 RANGES_AHEAD = 3
 _PASSED_ON = (
@@ -144,15 +144,22 @@ class S3Object:
             obstore.put(
                 self._store,
                 self._key,
-                counted(chain(first, rest), moved),
+                counted(chain(first, rest), moved, FIXED_PART * self._unit * MOST_PARTS),
                 use_multipart=True,
-                chunk_size=FIXED_PART,
+                chunk_size=FIXED_PART * self._unit,
                 max_concurrency=1,
             )
 
 
-def counted(chunks: Iterable[Piece], moved: Callable[[int], None]) -> Iterator[Piece]:
+def counted(chunks: Iterable[Piece], moved: Callable[[int], None], most: int) -> Iterator[Piece]:
+    """What an upload of `most` bytes at most takes: how long an archive gets is known only as it is made."""
+    taken = 0
     for chunk in chunks:
+        taken += len(chunk)
+        if taken > most:
+            raise Unarchivable(
+                f"the archive is larger than {most >> 30} GiB, which needs S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY"
+            )
         yield chunk
         moved(len(chunk))
 
