@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import shutil
 from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -116,6 +117,22 @@ async def test_each_archive_is_listed_and_can_be_had(store: Store, ada: Caller, 
     assert (await ada.get(f"/workspaces/{identity}/archive?op_id={earlier}")).content == b"earlier"
     elsewhere = foreign.split("/")[1]
     assert (await ada.get(f"/workspaces/{identity}/archive?op_id={elsewhere}")).status_code == 404
+
+
+async def test_its_size_is_asked_for_once(store: Store, ada: Caller, owner: Connection) -> None:
+    identity, data = await archived(store, ada, owner)
+    for _ in range(2):
+        assert (await ada.get(f"/workspaces/{identity}/usage")).json()["archive_bytes"] == len(data)
+    assert store.asked == Counter(archive=1)
+    shutil.rmtree(store.folder / "archives" / str(identity))
+    await owner.execute("UPDATE workspaces SET purged_at = now(), deleted_at = now() WHERE id = %s", [identity])
+    assert (await ada.get(f"/workspaces/{identity}/usage")).json()["archive_bytes"] is None, "purged"
+
+
+async def test_the_size_of_one_that_is_not_there_is_not_known(store: Store, ada: Caller, owner: Connection) -> None:
+    identity, _ = await archived(store, ada, owner)
+    shutil.rmtree(store.folder / "archives" / str(identity))
+    assert (await ada.get(f"/workspaces/{identity}/usage")).json()["archive_bytes"] is None
 
 
 async def test_who_may_not_have_it_does_not(store: Store, ada: Caller, bob: Caller, owner: Connection) -> None:

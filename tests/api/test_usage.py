@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from codehub.db.pool import Connection
 from codehub.signals.connect import Redis
-from codehub.signals.usage import Measurement, RedisUsage
+from codehub.signals.usage import HomeSize, Measurement, RedisUsage
 from tests.api.caller import Caller, error
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,6 +22,8 @@ async def test_an_owner_sees_what_it_uses(ada: Caller, bob: Caller, owner: Conne
         "day": [{"at": at, "cpus": 0.25, "memory_bytes": 1000}],
         "ports": [{"port": 8000, "url": f"/w/{identity}/.codehub/port/8000/"}],
         "limits": {"cpus": 2.0, "memory_bytes": 4 << 30},
+        "home": None,
+        "archive_bytes": None,
     }
     assert error(await bob.get(f"/workspaces/{identity}/usage")) == (404, "not_found")
 
@@ -30,3 +32,11 @@ async def test_nothing_is_known_of_one_that_was_not_measured(ada: Caller, owner:
     identity = await ada.has(owner, "STANDBY")
     found = (await ada.get(f"/workspaces/{identity}/usage")).json()
     assert (found["now"], found["day"], found["ports"]) == (None, [], None)
+
+
+async def test_the_size_of_a_home_is_told_while_there_is_one(ada: Caller, owner: Connection, redis: Redis) -> None:
+    kept, gone = await ada.has(owner, "STANDBY", home_ctx={"volume": "live"}), await ada.has_archived(owner)
+    await RedisUsage(redis).leave_homes(dict.fromkeys([kept, gone], HomeSize(NOW, 7000)))
+    found = (await ada.get(f"/workspaces/{kept}/usage")).json()
+    assert found["home"] == {"at": "2026-01-01T00:00:00Z", "bytes": 7000}
+    assert (await ada.get(f"/workspaces/{gone}/usage")).json()["home"] is None

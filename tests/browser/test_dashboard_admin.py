@@ -14,7 +14,7 @@ from playwright.async_api import Browser, expect
 from codehub.drivers.base import InstanceUsage
 from codehub.model.workspace import WorkspaceId
 from codehub.signals.connect import open_redis
-from codehub.signals.usage import Measurement, RedisUsage
+from codehub.signals.usage import HomeSize, Measurement, RedisUsage
 from tests.browser.dashboard import SLOW_MS, Dashboard
 from tests.browser.test_dashboard import dashboard_of
 from tests.cli.site import PASSWORD, Site, running_site
@@ -54,15 +54,25 @@ async def test_what_a_workspace_uses_is_shown_with_gaps_where_nothing_is_known(
         for minutes, cpus in ((240, 0.25), (235, 0.5), (230, None), (225, 0.75), (60, 0.5), (55, 0.25)):
             point = Measurement(now - timedelta(minutes=minutes), cpus, 400_000_000)
             await RedisUsage(redis).add({identity: point})
+        await RedisUsage(redis).leave_homes({identity: HomeSize(now, 3_000_000_000)})
     panel = root.page.get_by_role("region", name="Resources")
     await expect(panel.get_by_role("link", name="8888")).to_be_visible(timeout=SLOW_MS)
     await expect(panel).to_contain_text("500 MB")
+    await expect(panel).to_contain_text("Home on disk3.0 GB", timeout=SLOW_MS)
     await panel.get_by_text("Last 24 hours").click()
     cpu = panel.locator("figure", has_text="CPU").first
     await expect(cpu.locator("polyline")).to_have_count(3)
     await expect(panel.locator("figure", has_text="Memory").locator("polyline")).to_have_count(2)
     await root.has_no_barriers()
     await root.delete("measured", purge=True)
+
+
+async def test_one_that_does_not_run_shows_how_large_its_archive_is(root: Dashboard) -> None:
+    await root.create_archived_once("packed")
+    panel = root.page.get_by_role("region", name="Resources")
+    await expect(panel).to_contain_text("Last archive", timeout=SLOW_MS)
+    await expect(panel).not_to_contain_text("CPU")
+    await root.delete("packed", purge=True)
 
 
 async def test_a_table_is_sorted_and_narrowed_in_its_address(root: Dashboard) -> None:

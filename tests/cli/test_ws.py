@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from codehub.cli import ws_text
+from codehub.client.models import HomeSize, Usage
 from codehub.model.workspace import WorkspaceId
 from codehub.services.actors import Scope
 from tests.cli.site import Shell, Site, running_site
@@ -57,6 +60,10 @@ def test_the_whole_life_of_a_workspace(shell: Shell, site: Site) -> None:
     assert "chapter 3" in shown
     assert "after 2 h without use" in shown
     assert "Archive key" not in shown
+    assert "Archive size" in shown
+    used = shell.ok("ws", "usage", "thesis")
+    assert "is not running" in used.err + used.out
+    assert "Archive size" in used.out
     places = shell.ok("ws", "show", "thesis", "--admin").out
     row = json.loads(shell.ok("ws", "show", "thesis", "--json").out)
     for place in (
@@ -75,6 +82,14 @@ def test_the_whole_life_of_a_workspace(shell: Shell, site: Site) -> None:
     assert "RESTORING" in history
     assert "user ada" in history
     assert shell.ok("ws", "delete", "thesis", "--purge", "--yes", "--wait").out == "thesis is deleted for good.\n"
+
+
+def test_the_size_of_a_home_is_told_with_its_time() -> None:
+    at = datetime.now(UTC) - timedelta(minutes=5)
+    told = dict(ws_text.size_facts(Usage(home=HomeSize(at=at, bytes=2_000_000), archive_bytes=None)))
+    assert set(told) == {"Home size"}
+    assert told["Home size"].endswith("measured 5 min ago")
+    assert ws_text.size_facts(Usage(home=HomeSize(at=at)))[0][1].startswith("not known")
 
 
 def test_safe_mode_is_for_one_start_and_leads_out_of_an_error(shell: Shell, site: Site) -> None:

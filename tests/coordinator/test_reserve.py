@@ -30,8 +30,11 @@ class FakeDisk:
     async def pressure(self) -> DiskPressure:
         return DiskPressure(self.scarce, self.told)
 
-    async def home_sizes(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
+    async def home_sizes(
+        self, ids: Collection[WorkspaceId], scarce: Scarce, *, gently: bool = False
+    ) -> Mapping[WorkspaceId, int | None]:
         assert scarce is self.scarce
+        assert not gently, "somebody waits for it"
         self.measured += 1
         return {each: self.sizes.get(each, 0) for each in ids}
 

@@ -100,6 +100,10 @@ async def test_homes_are_measured(roomy: World) -> None:
     assert size + 3_000_000 <= (await taken(workspace) or 0) < size + 4_000_000
     assert await taken(workspace, Scarce.FILES) == files + 202
     assert await roomy.driver.disk.home_sizes([WorkspaceId(uuid4())], Scarce.BYTES) == {}
+    gently = await roomy.driver.disk.home_sizes([workspace.id], Scarce.BYTES, gently=True)
+    assert gently == {workspace.id: await taken(workspace)}
+    await roomy.driver.instances.remove(workspace.id)
+    assert size + 3_000_000 <= (await taken(workspace) or 0), "at rest, too"
 
 
 @pytest.mark.parametrize("kind", ["open", "mapped"])

@@ -517,6 +517,23 @@ export interface components {
             duration_ms: number | null;
         };
         /**
+         * HomeSize
+         * @description What a home took on disk when it was measured last.
+         */
+        HomeSize: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Bytes
+             * @description Null: it took too long to measure.
+             * @example 2400000000
+             */
+            bytes: number | null;
+        };
+        /**
          * Image
          * @description Something a workspace can run: what `image_ref` may be, or a pattern of that.
          */
@@ -1130,7 +1147,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What a running workspace uses. Nothing is known of one that does not run, or that cannot be measured.
+         * @description What a workspace uses. Null or empty is what is not there, or cannot be measured.
          */
         Usage: {
             now: components["schemas"]["Measurement"] | null;
@@ -1145,6 +1162,14 @@ export interface components {
              */
             ports: components["schemas"]["ListeningPort"][] | null;
             limits: components["schemas"]["UsageLimits"];
+            /** @description Null without a home on disk, and on backends that do not measure it. */
+            home: components["schemas"]["HomeSize"] | null;
+            /**
+             * Archive Bytes
+             * @description The size of its last archive, compressed.
+             * @example 812000000
+             */
+            archive_bytes: number | null;
         };
         /**
          * UsageLimits

@@ -1,7 +1,7 @@
 """`codehub ws`: making, looking at and naming workspaces; what changes their state is in ws_state.py."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from codehub.cli import naming, output, waiting, ws_text
 from codehub.cli.connecting import connected
 from codehub.cli.exits import CommandError, Exit
 from codehub.cli.options import Json, Timeout, Wait, Workspace, seconds_of
+
+if TYPE_CHECKING:
+    from codehub import client as api
 
 app = typer.Typer(help="Workspaces.", no_args_is_help=True)
 
@@ -114,12 +117,22 @@ def show(
             output.print_json(found)
         else:
             places = ws_text.places(found) if admin else []
-            output.print_facts([*ws_text.facts(found, client.url), *places])
+            output.print_facts([*ws_text.facts(found, client.url), *_sizes(client, found), *places])
+
+
+def _sizes(client: "api.Client", found: "api.Workspace") -> list[tuple[str, str]]:
+    """Only a part of the picture: it is left out while it cannot be had."""
+    from codehub.client import ApiError
+
+    try:
+        return ws_text.size_facts(client.usage(found.id))
+    except ApiError:
+        return []
 
 
 @app.command()
 def usage(workspace: Workspace, json: Json = False) -> None:
-    """Show the processors, memory and ports that a running workspace uses."""
+    """Show the processors, memory and ports that a running workspace uses, and how large home and archive are."""
     with connected() as client:
         found = naming.workspace(client, workspace)
         used = client.usage(found.id)
@@ -128,8 +141,9 @@ def usage(workspace: Workspace, json: Json = False) -> None:
     elif used.now is None:
         running = "has not been measured yet" if found.phase == "RUNNING" else "is not running"
         output.say(f"{output.clean(found.name)} {running}.")
+        output.print_facts(ws_text.size_facts(used))
     else:
-        output.print_facts(ws_text.usage_facts(used, client.url))
+        output.print_facts([*ws_text.usage_facts(used, client.url), *ws_text.size_facts(used)])
 
 
 @app.command()

@@ -114,6 +114,17 @@ def usage_facts(usage: "Usage", server: str) -> list[tuple[str, str]]:
     return found
 
 
+def size_facts(usage: "Usage") -> list[tuple[str, str]]:
+    """What is known of its home's size and its archive's."""
+    found = []
+    if usage.home is not None:
+        known = "not known" if usage.home.bytes is None else size(usage.home.bytes)
+        found.append(("Home size", f"{known}, measured {ago(usage.home.at)}"))
+    if usage.archive_bytes is not None:
+        found.append(("Archive size", size(usage.archive_bytes)))
+    return found
+
+
 def _error(one: "Workspace") -> list[tuple[str, str]]:
     error = one.error
     assert error is not None

@@ -193,13 +193,22 @@ class UsageLimits(Model):
     memory_bytes: int | None = None
 
 
+class HomeSize(Model):
+    """What a home took on disk when it was measured last; None could not be measured."""
+
+    at: datetime
+    bytes: int | None = None
+
+
 class Usage(Model):
-    """What a running workspace uses, now and in the last day."""
+    """What a workspace uses, now and in the last day."""
 
     now: Measurement | None = None
     day: tuple[Measurement, ...] = ()
     ports: tuple[ListeningPort, ...] | None = None
     limits: UsageLimits = UsageLimits()
+    home: HomeSize | None = None
+    archive_bytes: int | None = None
 
 
 class InUse(Model):

@@ -17,7 +17,7 @@ from codehub.model.suspicion import Place
 from codehub.model.ttl import Transition
 from codehub.model.workspace import ArchiveKey, InstanceBackend, Workspace, WorkspaceId
 from codehub.signals.activity import Visit
-from codehub.signals.usage import Measurement
+from codehub.signals.usage import HomeSize, Measurement
 
 
 class Leadership(Protocol):
@@ -109,8 +109,8 @@ class Expiration:
     transition: Transition
 
 
-class ReserveRecords(Protocol):
-    """The rows of whoever keeps a disk from filling up."""
+class SettledRecords(Protocol):
+    """The rows of those whose homes are on disk and at peace."""
 
     async def now(self) -> datetime:
         """The database's time."""
@@ -119,6 +119,10 @@ class ReserveRecords(Protocol):
     async def settled_on(self, backend: InstanceBackend) -> Sequence[Workspace]:
         """All that run or stand by there as they should, with nothing going on."""
         ...
+
+
+class ReserveRecords(SettledRecords, Protocol):
+    """The rows of whoever keeps a disk from filling up."""
 
     async def expire(self, expirations: Sequence[Expiration]) -> int:
         """Set desired_state by compare-and-set on everything that was read; how many were written."""
@@ -230,3 +234,9 @@ class UsageKeeper(Protocol):
     async def add(self, points: Mapping[WorkspaceId, Measurement]) -> None:
         """A point of each one's day."""
         ...
+
+
+class HomeSizeKeeper(Protocol):
+    """Where sizes of homes are left for whoever shows them."""
+
+    async def leave_homes(self, sizes: Mapping[WorkspaceId, HomeSize]) -> None: ...

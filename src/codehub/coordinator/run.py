@@ -25,6 +25,8 @@ from codehub.coordinator.collect import Collector
 from codehub.coordinator.controller import Controller
 from codehub.coordinator.expire import Expirer
 from codehub.coordinator.gc_requests import GcRequests
+from codehub.coordinator.home_sizes import LOOK_SECONDS as _SIZES_SECONDS
+from codehub.coordinator.home_sizes import HomeSizes
 from codehub.coordinator.housekeeping import Housekeeper
 from codehub.coordinator.last_logs import KeptLogs
 from codehub.coordinator.leading import Election, Leader
@@ -263,7 +265,9 @@ class Coordinator:
         left_overs = LeftOvers(controller, infrastructure.backends, partial(self._records.note_unknown, leader.epoch))
         ticking = Loop("controller", left_overs.tick, controller.period)
         controller.on_wake = ticking.wake
-        sampler = UsageSampler(infrastructure.backends, RedisUsage(self._redis), self._records.now)
+        keeper = RedisUsage(self._redis)
+        sampler = UsageSampler(infrastructure.backends, keeper, self._records.now)
+        sizes = HomeSizes(self._records, infrastructure.backends, keeper)
         loops = (
             ticking,
             Loop("ttl", expirer.run_once, lambda: expirer.period(every.ttl_interval)),
@@ -276,6 +280,7 @@ class Coordinator:
             Loop("housekeeping", housekeeper.run_once, lambda: _HOUSEKEEPING_SECONDS),
             Loop("samples", lambda: self._records.take_sample(retention), lambda: _SAMPLE_SECONDS),
             Loop("usage", sampler.sample, lambda: _USAGE_SECONDS),
+            Loop("home sizes", sizes.measure, lambda: _SIZES_SECONDS),
             Loop("census", self._count, lambda: _CENSUS_SECONDS),
             Loop("accounts", lambda: self._records.tend_accounts(settings.accounts), lambda: every.ttl_interval),
         )

@@ -171,10 +171,13 @@ class Disk(Protocol):
         """While there is a shortage, nothing is started either."""
         ...
 
-    async def home_sizes(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
+    async def home_sizes(
+        self, ids: Collection[WorkspaceId], scarce: Scarce, *, gently: bool = False
+    ) -> Mapping[WorkspaceId, int | None]:
         """What these homes take, with what their workspaces hold open without a name: bytes, or files.
 
-        None: it could not be measured in time. One whose turn did not come is left out.
+        None: it could not be measured in time. One whose turn did not come is left out. `gently`: one after the
+        other, and behind whatever else wants the disk or a processor.
         """
         ...
 

@@ -1,7 +1,9 @@
-"""What running workspaces use, left by the leader for whoever shows it. A hint: losing it costs a picture of the past.
+"""What workspaces use, left by the leader for whoever shows it. A hint: losing it costs a picture of the past.
 
 codehub:usage:{workspace_id}        the newest measurement; it expires when the leader measures no more
 codehub:usage:{workspace_id}:day    a line each few minutes, of the last day; it expires a day after the last one
+codehub:usage:{workspace_id}:home   the size of its home when it was measured last; one at rest is measured once
+codehub:archive_bytes:{key}         the size of an archive, from whoever asked last: what has a key does not change
 """
 
 import json
@@ -10,12 +12,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from codehub.model.workspace import WorkspaceId
+from codehub.model.workspace import ArchiveKey, WorkspaceId
 from codehub.signals.connect import Redis, answering
 
 KEY = "codehub:usage:"
+ARCHIVE_KEY = "codehub:archive_bytes:"
 _NEWEST_SECONDS = 120
 _DAY_SECONDS = 24 * 3600
+_HOME_SECONDS = 30 * 24 * 3600
+_ARCHIVE_SECONDS = 24 * 3600
 MOST_POINTS = 288  # of a day, one each five minutes
 
 
@@ -30,11 +35,20 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
+class HomeSize:
+    """What a home took on disk; None could not be measured in time."""
+
+    at: datetime
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What is known of one workspace; `day` has the oldest first."""
 
     newest: Measurement | None
     day: Sequence[Measurement]
+    home: HomeSize | None = None
 
 
 class RedisUsage:
@@ -60,14 +74,34 @@ class RedisUsage:
                     pipeline.expire(key, _DAY_SECONDS)
                 await pipeline.execute()
 
+    async def leave_homes(self, sizes: Mapping[WorkspaceId, HomeSize]) -> None:
+        with answering():
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for workspace_id, each in sizes.items():
+                    stored = json.dumps([round(each.at.timestamp(), 1), each.bytes])
+                    pipeline.set(f"{KEY}{workspace_id}:home", stored, ex=_HOME_SECONDS)
+                await pipeline.execute()
+
+
+async def leave_archive_bytes(client: Redis, key: ArchiveKey, size: int) -> None:
+    with answering():
+        await client.set(f"{ARCHIVE_KEY}{key}", size, ex=_ARCHIVE_SECONDS)
+
+
+async def read_archive_bytes(client: Redis, key: ArchiveKey) -> int | None:
+    with answering():
+        found = cast("bytes | None", await client.get(f"{ARCHIVE_KEY}{key}"))
+    return int(found) if found is not None and found.isdigit() else None
+
 
 async def read_usage(client: Redis, workspace_id: WorkspaceId) -> Usage:
     """Raises Unavailable when Redis does not answer."""
     with answering():
         newest = cast("bytes | None", await client.get(f"{KEY}{workspace_id}"))
         lines = await cast("Awaitable[list[bytes]]", client.lrange(f"{KEY}{workspace_id}:day", 0, -1))
+        home = cast("bytes | None", await client.get(f"{KEY}{workspace_id}:home"))
     day = [point for point in map(_read, lines) if point is not None]
-    return Usage(_read(newest), day)
+    return Usage(_read(newest), day, _read_home(home))
 
 
 def _stored(each: Measurement) -> str:
@@ -84,5 +118,13 @@ def _read(stored: bytes | None) -> Measurement | None:
             None if memory is None else int(memory),
             None if ports is None else tuple(map(int, ports)),
         )
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+
+
+def _read_home(stored: bytes | None) -> HomeSize | None:
+    try:
+        at, size = cast("list[Any]", json.loads(stored or b""))
+        return HomeSize(datetime.fromtimestamp(at, UTC), None if size is None else int(size))
     except (ValueError, TypeError, OverflowError, OSError):
         return None

@@ -1,8 +1,8 @@
-/** What a running workspace uses, now and in the last day, and the ports that its programs listen on. */
+/** What a workspace uses, now and in the last day, how large its home and archive are, and the ports in use. */
 
 import { get, serverNow } from "../../api/client.ts";
 import type { Usage as Used, Workspace } from "../../api/types.ts";
-import { bytes, decimal } from "../../lib/format.ts";
+import { bytes, dateTime, decimal } from "../../lib/format.ts";
 import { useLoaded } from "../../lib/hooks.ts";
 import { t } from "../../lib/language.ts";
 import { Chart } from "../../ui/charts.tsx";
@@ -14,23 +14,43 @@ const DAY_MS = 24 * 3_600_000;
 const BREAK_MS = 15 * 60_000; // three points of the day: it did not run, or was not measured
 
 export function Usage({ workspace }: { workspace: Workspace }) {
-  if (workspace.phase !== "RUNNING") return null;
-  return <Running id={workspace.id} />;
-}
-
-function Running({ id }: { id: string }) {
-  const { data } = useLoaded(() => get<Used>(`/workspaces/${id}/usage`), id, EVERY_MS);
-  if (!data?.now) return null;
-  const { now, limits, ports } = data;
+  const { id, phase, operation, archive_key } = workspace;
+  const moment = `${id} ${phase} ${operation} ${archive_key}`;
+  const { data } = useLoaded(() => get<Used>(`/workspaces/${id}/usage`), moment, phase === "ARCHIVED" ? 0 : EVERY_MS);
+  const now = phase === "RUNNING" ? data?.now : null;
+  if (!data || (!now && !data.home && data.archive_bytes === null)) return null;
+  const { limits, ports } = data;
   return (
     <Panel title={t("usage.title")}>
       <dl className="meters">
-        <Meter name={t("usage.cpus")} value={now.cpus} limit={limits.cpus} format={processors} />
-        <Meter name={t("usage.memory")} value={now.memory_bytes} limit={limits.memory_bytes} format={bytes} />
+        {now && (
+          <>
+            <Meter name={t("usage.cpus")} value={now.cpus} limit={limits.cpus} format={processors} />
+            <Meter name={t("usage.memory")} value={now.memory_bytes} limit={limits.memory_bytes} format={bytes} />
+          </>
+        )}
+        <Sizes usage={data} />
       </dl>
-      {ports && ports.length > 0 && <Ports ports={ports} />}
-      {data.day.length > 1 && <Day usage={data} />}
+      {now && ports && ports.length > 0 && <Ports ports={ports} />}
+      {now && data.day.length > 1 && <Day usage={data} />}
     </Panel>
+  );
+}
+
+function Sizes({ usage: { home, archive_bytes } }: { usage: Used }) {
+  return (
+    <>
+      {home && (
+        <Meter
+          name={t("usage.home")}
+          value={home.bytes}
+          limit={null}
+          format={bytes}
+          title={t("usage.measured", { when: dateTime(home.at) })}
+        />
+      )}
+      {archive_bytes !== null && <Meter name={t("usage.archive")} value={archive_bytes} limit={null} format={bytes} />}
+    </>
   );
 }
 
@@ -39,12 +59,13 @@ interface MeterProps {
   value: number | null;
   limit: number | null;
   format: (value: number) => string;
+  title?: string;
 }
 
-function Meter({ name, value, limit, format }: MeterProps) {
+function Meter({ name, value, limit, format, title }: MeterProps) {
   const text = value === null ? t("usage.unknown") : limit ? `${format(value)} / ${format(limit)}` : format(value);
   return (
-    <div>
+    <div title={title}>
       <dt>{name}</dt>
       <dd>
         <span>{text}</span>

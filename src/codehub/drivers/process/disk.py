@@ -4,6 +4,7 @@ Each home is measured with a limit of time of its own: one of millions of files 
 workspace holds open without a name counts for it too (unnamed_files.py), since no look at its home shows that.
 """
 
+import os
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from codehub.model.workspace import WorkspaceId
 _HOME_SECONDS = 15.0  # a home of a hundred thousand files takes a second
 _ALL_SECONDS = 60.0
 _AT_ONCE = 4
+_NICENESS = 19  # its turns at the disk go by this, too
 _NOT_LOOKED_AT = -1
 _COMMANDS = {Scarce.BYTES: ("du", "-sx", "--block-size=1"), Scarce.FILES: ("du", "-sx", "--inodes")}
 
@@ -42,8 +44,10 @@ class Disk:
     async def pressure(self) -> DiskPressure:
         return await self._run(self._pressure)
 
-    async def home_sizes(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
-        return await self._run(self._measure, ids, scarce)
+    async def home_sizes(
+        self, ids: Collection[WorkspaceId], scarce: Scarce, *, gently: bool = False
+    ) -> Mapping[WorkspaceId, int | None]:
+        return await self._run(self._measure, ids, scarce, gently=gently)
 
     def _pressure(self) -> DiskPressure:
         space, least = self._reserve.space(), self._reserve.least
@@ -52,14 +56,17 @@ class Disk:
             return DiskPressure(shortage.scarce, shortage.message)
         return DiskPressure(space.nearly_scarce(least))
 
-    def _measure(self, ids: Collection[WorkspaceId], scarce: Scarce) -> Mapping[WorkspaceId, int | None]:
+    def _measure(
+        self, ids: Collection[WorkspaceId], scarce: Scarce, *, gently: bool
+    ) -> Mapping[WorkspaceId, int | None]:
         paths = {each: home.path for each in ids if (home := self._homes.find(each)) is not None}
         if not paths:
             return {}
         until = time.monotonic() + _ALL_SECONDS
         unnamed = self._unnamed(paths)
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="du") as pool:
-            named = pool.map(lambda path: self._taken(path, _COMMANDS[scarce], until), paths.values())
+        niceness = _NICENESS if gently else None
+        with ThreadPoolExecutor(1 if gently else _AT_ONCE, thread_name_prefix="du") as pool:
+            named = pool.map(lambda path: self._taken(path, _COMMANDS[scarce], until, niceness), paths.values())
             found = dict(zip(paths, named, strict=True))
         return {each: _sum(size, unnamed.get(each), scarce) for each, size in found.items() if size != _NOT_LOOKED_AT}
 
@@ -71,11 +78,13 @@ class Disk:
                 members[workspace_id].append(proc.pid)
         return {each: unnamed_files(pids, device) for each, pids in members.items()}
 
-    def _taken(self, path: Path, command: Sequence[str], until: float) -> int | None:
+    def _taken(self, path: Path, command: Sequence[str], until: float, niceness: int | None) -> int | None:
         seconds = min(self.home_seconds, until - time.monotonic())
         if seconds < self.home_seconds / 2:
             return _NOT_LOOKED_AT
         with _started([*command, "--", str(path)]) as process:
+            if niceness is not None:
+                os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
             try:
                 said, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:

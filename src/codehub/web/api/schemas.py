@@ -393,13 +393,26 @@ class ListeningPort(BaseModel):
     url: Annotated[str, Field(description="Where its owner opens it.", examples=["/w/…/.codehub/port/8000/"])]
 
 
+class HomeSize(BaseModel):
+    """What a home took on disk when it was measured last."""
+
+    at: datetime
+    bytes: Annotated[int | None, Field(description="Null: it took too long to measure.", examples=[2_400_000_000])]
+
+
 class Usage(BaseModel):
-    """What a running workspace uses. Nothing is known of one that does not run, or that cannot be measured."""
+    """What a workspace uses. Null or empty is what is not there, or cannot be measured."""
 
     now: Measurement | None
     day: Annotated[list[Measurement], Field(description="The last day, oldest first; the most memory of each time.")]
     ports: Annotated[list[ListeningPort] | None, Field(description="Null where they cannot be seen.")]
     limits: UsageLimits
+    home: Annotated[
+        HomeSize | None, Field(description="Null without a home on disk, and on backends that do not measure it.")
+    ]
+    archive_bytes: Annotated[
+        int | None, Field(description="The size of its last archive, compressed.", examples=[812_000_000])
+    ]
 
 
 class Image(BaseModel):

@@ -245,9 +245,10 @@ async def workspace_logs(
 
 @router.get("/workspaces/{workspace_id}/usage", response_model=schemas.Usage, responses=errors(404))
 async def workspace_usage(workspace_id: UUID, actor: CurrentActor, context: InContext) -> Response:
-    """What it uses: processors, memory, and the ports that its programs listen on; now, and for a day."""
+    """What it uses: processors, memory, the ports that its programs listen on; its home on disk and its archive."""
     identity = WorkspaceId(workspace_id)
-    found = await usage.usage_of(context.pool, context.redis, actor, identity)
+    used = await usage.usage_of(context.pool, context.redis, context.terms, actor, identity)
+    found, home = used.usage, used.home
     ports = None if found.newest is None else found.newest.ports
     given = context.settings.resources
     answer = schemas.Usage(
@@ -255,6 +256,8 @@ async def workspace_usage(workspace_id: UUID, actor: CurrentActor, context: InCo
         day=[_measurement(each) for each in found.day],
         ports=None if ports is None else [_port(identity, port) for port in ports],
         limits=schemas.UsageLimits(cpus=given.cpus or None, memory_bytes=given.memory or None),
+        home=None if home is None else schemas.HomeSize(at=home.at, bytes=home.bytes),
+        archive_bytes=used.archive_bytes,
     )
     return raw_answer(answer.model_dump_json().encode())
 
