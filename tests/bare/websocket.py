@@ -29,7 +29,10 @@ class Line:
     def send(self, text: str, kind: int = _TEXT) -> None:
         content, mask = text.encode(), os.urandom(4)
         size = len(content)
-        length = bytes([0x80 | size]) if size < 126 else struct.pack("!BH", 0xFE, size)
+        if size < 126:
+            length = bytes([0x80 | size])
+        else:
+            length = struct.pack("!BH", 0xFE, size) if size < 1 << 16 else struct.pack("!BQ", 0xFF, size)
         masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(content))
         self._socket.sendall(bytes([0x80 | kind]) + length + mask + masked)
 
