@@ -78,6 +78,7 @@ class Notebook:
     async def plot(self, number: int, function: str) -> None:
         cell = await self.run(number, PLOT.format(function))
         await expect(cell.locator(".jp-OutputArea img")).to_be_visible(timeout=SLOW_MS)
+        await cell.evaluate("each => each.scrollIntoView({block: 'center'})")  # its number and all of its code
 
     async def save(self) -> None:
         """For the first time, when it asks for a name."""
