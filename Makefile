@@ -3,7 +3,8 @@
 #   make test    set up and run the tests: every rule once, in eight minutes; ARGS=tests/model for a part of them
 #   make test-all   everything: slow variants, Docker, all of the browser, upgrades, a long simulation, a cluster, Compose
 #   make test-bare   `make up` on bare machines of every kind, each to the end of a workspace's life (root, Debian;
-#                     half an hour; QUICK=1 the three that differ most, ONLY=trixie some of them; INTERRUPT=10 Ctrl-C instead)
+#                     half an hour; QUICK=1 the four that differ most, ONLY=trixie some of them, ONLY=plot a notebook that
+#                     installs and plots, with its seconds; INTERRUPT=10 Ctrl-C instead)
 #   make test-crash   a coordinator killed at every single point of a workspace's life (an hour; POINTS=::10 a tenth)
 #   make test-compose   compose.yaml for real, under load, each part killed in turn (root, Debian); KILLS=20 of the leader,
 #                     QUICK=1 only starts it, looks what is closed, and works in one workspace
@@ -154,7 +155,8 @@ docs: setup frontend/node_modules/.ready
 
 # The browser's tests take them, of what they see.
 screenshots: setup dashboard
-	SCREENSHOTS=1 CODEHUB_REQUIRE=all $(BIN)/pytest -n 0 tests/browser/test_dashboard.py tests/browser/test_dashboard_life.py
+	SCREENSHOTS=1 CODEHUB_REQUIRE=all $(BIN)/pytest -n 0 tests/browser/test_dashboard.py \
+	  tests/browser/test_dashboard_life.py tests/browser/test_film.py
 
 # A release, reproducible from its commit: tools/dist.py. OUT=folder instead of dist.
 dist: setup-run setup-build dashboard

@@ -1,12 +1,13 @@
 """The README's first command on bare machines: every kind of them, each to the end of a workspace's whole life.
 
-    python -m tests.bare            the whole matrix: 31 machines, a quarter of an hour
+    python -m tests.bare            the whole matrix: 32 machines, a quarter of an hour
     QUICK=1 python -m tests.bare    the four that differ most
     ONLY=trixie python -m tests.bare    those whose name has this word
     INTERRUPT=10 python -m tests.bare    instead, Ctrl-C at so many random moments of a first start
     CACHE=FOLDER                    uv's downloads are kept there: a warm package cache
 
-One of them has no checkout: uvx runs the wheel that `make dist` builds.
+One of them has no checkout: uvx runs the wheel that `make dist` builds. On another (ONLY=plot) a notebook installs
+numpy and matplotlib and plots, before and after an archive; it says how long that took from Create.
 
 Root only. A line for each: seconds to the URL, to the IDE's page, to the end of the life, and of the second start.
 Exits with 1 if one failed.
@@ -33,6 +34,7 @@ MACHINE = Path(__file__).with_name("machine.sh")
 SECONDS = 2700.0 if os.environ.get("INTERRUPT") else 900.0
 END_SECONDS = 30.0  # for taking a machine down
 LIFE = "python3 tests/bare/life.py make up"
+PLOT = "python3 -m tests.bare.plot make up"
 # As README.md says of a release, by the newest uv; the umask is that of a hardened machine.
 WHEEL = (
     "python3 -m venv /tmp/uv && /tmp/uv/bin/pip install --quiet uv && umask 077"
@@ -52,11 +54,12 @@ class Variant:
     elsewhere: bool = False  # the data directory
     stripped: bool = False  # no HOME, LANG=C, as from a service manager
     wheel: bool = False  # instead of a checkout
+    plot: bool = False  # instead of a whole life
 
     @property
     def name(self) -> str:
-        found = f"{self.suite} {self.user} bwrap-{self.sandbox} python-{self.python}"
-        return found + " elsewhere" * self.elsewhere + " stripped" * self.stripped + " wheel umask-077" * self.wheel
+        found = f"{self.suite} {self.user} bwrap-{self.sandbox} python-{self.python}" + " elsewhere" * self.elsewhere
+        return found + " stripped" * self.stripped + " wheel umask-077" * self.wheel + " plot" * self.plot
 
     @property
     def options(self) -> Sequence[str]:
@@ -74,6 +77,8 @@ class Variant:
         times = os.environ.get("INTERRUPT")
         if self.wheel:
             return WHEEL
+        if self.plot:
+            return PLOT
         life = LIFE.replace("life.py", f"life.py --interrupt {int(times)}") if times else LIFE
         life = f"env -u HOME LANG=C {life}" if self.stripped else life
         if not self.elsewhere:
@@ -83,6 +88,7 @@ class Variant:
 
 
 BUILT = Variant(wheel=True)
+PLOTTED = Variant(plot=True)
 
 
 def matrix() -> Iterator[Variant]:
@@ -99,6 +105,7 @@ def matrix() -> Iterator[Variant]:
                     yield Variant(suite, user, sandbox, python, elsewhere=number % 2 == 1, stripped=stripped)
                     number += 1
     yield BUILT
+    yield PLOTTED
 
 
 # What broke on fresh machines before: no sandbox to be had and a Python that only root reaches; a user without rights;
@@ -178,7 +185,8 @@ def main() -> int:
     variants = list(QUICK if os.environ.get("QUICK") else matrix())
     variants = [one for one in variants if os.environ.get("ONLY", "") in one.name]
     if os.environ.get("INTERRUPT"):
-        variants = [one for one in variants if not one.wheel]  # what is made anew each time is the checkout
+        # What is made anew each time is the checkout, and what runs in it says how it went.
+        variants = [one for one in variants if not one.wheel and not one.plot]
     failures = 0
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

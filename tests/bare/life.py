@@ -103,7 +103,7 @@ class Browser:
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
         kept = self._cookies.setdefault(host, {})
         sent = {"Host": host, "Origin": f"http://{host}", "Accept": "text/html,*/*", **(headers or {})}
-        sent |= {"Cookie": "; ".join(f"{name}={value}" for name, value in kept.items())}
+        sent |= {"Cookie": self.cookies(host)}
         sent |= {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} if method == "GET" else {}
         connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
         try:
@@ -126,6 +126,9 @@ class Browser:
 
     def cookie(self, host: str, name: str) -> str:
         return self._cookies.get(host, {}).get(name, "")
+
+    def cookies(self, host: str) -> str:
+        return "; ".join(f"{name}={value}" for name, value in self._cookies.get(host, {}).items())
 
     def api(self, method: str, path: str, body: object = None, expected: int = 200) -> Any:
         status, answer = self.ask(method, f"/api/v1{path}", body)
@@ -183,21 +186,26 @@ class Life:
             raise Failed(f"the IDE's page: {status} {str(content)[:300]}")
         self._host = self._browser.host
 
-    def contents(self, method: str, path: str, body: object = None) -> Any:
-        headers = {"X-XSRFToken": self._browser.cookie(self._host, "_xsrf")}
-        base = "" if self._host.startswith(f"{self.id}.") else f"/w/{self.id}"
-        url = f"http://{self._host}{base}/api/contents/{path}"
-        status, answer = self._browser.ask(method, url, body, headers)
+    @property
+    def api(self) -> tuple[str, str]:
+        """Where Jupyter's is: a host and a path."""
+        return self._host, "/api" if self._host.startswith(f"{self.id}.") else f"/w/{self.id}/api"
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Jupyter itself."""
+        host, api = self.api
+        headers = {"X-XSRFToken": self._browser.cookie(host, "_xsrf")}
+        status, answer = self._browser.ask(method, f"http://{host}{api}/{path}", body, headers)
         if status not in (200, 201):
             raise Failed(f"{method} {path}: {status} {str(answer)[:300]}")
         return answer
 
     def write(self) -> None:
-        self.contents("PUT", "notes", {"type": "directory"})
-        self.contents("PUT", quote(FILE), {"type": "file", "format": "text", "content": TEXT})
+        self.ask("PUT", "contents/notes", {"type": "directory"})
+        self.ask("PUT", f"contents/{quote(FILE)}", {"type": "file", "format": "text", "content": TEXT})
 
     def check(self) -> None:
-        found = self.contents("GET", f"{quote(FILE)}?content=1")["content"]
+        found = self.ask("GET", f"contents/{quote(FILE)}?content=1")["content"]
         if found != TEXT:
             raise Failed(f"the file has changed: {found!r}")
 

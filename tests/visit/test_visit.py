@@ -329,6 +329,7 @@ async def test_what_needs_a_person_has_a_button(
     page = await ada.goes_to(f"/w/{asleep}/lab")
     assert page.status_code == 502
     assert text in page.text
+    assert "idle" not in page.text, "somebody may have asked for it"
     assert await desired(owner, asleep) == wish
     action = f"/w/{asleep}/.codehub/start?next={quote(f'/w/{asleep}/lab', safe='')}"
     assert f'action="{action}"' in page.text

@@ -16,7 +16,7 @@ WORDS = {
     "step.CREATE_EMPTY_ARCHIVE": "Creating the first archive…",
     "step.DELETING": "Deleting…",
     "archived.title": "“{name}” is archived",
-    "archived.text": "It was idle for a while, so its files moved to the archive. Nothing was lost.",
+    "archived.text": "Its files have moved to the archive. Nothing was lost.",
     "archived.button": "Restore and open",
     "pending.title": "“{name}” has not been started",
     "pending.text": "Start it to create its home directory.",

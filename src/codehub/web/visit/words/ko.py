@@ -16,7 +16,7 @@ WORDS = {
     "step.CREATE_EMPTY_ARCHIVE": "첫 아카이브 만드는 중…",
     "step.DELETING": "삭제 중…",
     "archived.title": "'{name}' 워크스페이스가 보관되어 있습니다",
-    "archived.text": "한동안 사용하지 않아 파일을 아카이브로 옮겼습니다. 잃어버린 파일은 없습니다.",
+    "archived.text": "파일을 아카이브로 옮겨 두었습니다. 잃어버린 파일은 없습니다.",
     "archived.button": "복원하고 열기",
     "pending.title": "'{name}' 워크스페이스를 아직 시작하지 않았습니다",
     "pending.text": "시작하면 홈 디렉터리를 만듭니다.",
