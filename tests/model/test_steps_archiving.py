@@ -65,7 +65,9 @@ def test_archiving_until_the_commit(seen: Seen, expected: a.Action | None) -> No
 
 
 @pytest.mark.parametrize("op_archive", [A.LISTED, A.VERIFIED])
-def test_an_archive_whose_job_is_forgotten_never_takes_the_place_of_a_home_that_is_there(op_archive: A) -> None:
+def test_an_archive_whose_job_is_forgotten_never_takes_the_place_of_a_home_that_is_there(
+    op_archive: ArchiveSeen,
+) -> None:
     """The database went back to before it was abandoned, and somebody has worked in the home since."""
     row = during(Op.ARCHIVING)
     found = change(row, seeing(volume=OWN, op_archive=op_archive))
