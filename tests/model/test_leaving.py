@@ -188,7 +188,7 @@ def test_what_is_committed_is_finished_and_then_restored() -> None:
 def test_a_volume_that_its_driver_kept_is_the_home_again(desired: Desired) -> None:
     """After the commit: somebody else has it open, or it changed since it was archived."""
     row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
-    committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
+    committed = tick(row, replace(seen, jobs=job(JobState.SUCCEEDED), op_archive=A.VERIFIED)).status
     row = replace(row, status=committed, wish=replace(row.wish, desired_state=desired))
     assert seen.volume is not None
     kept = replace(seen, archive=A.VERIFIED, volume=replace(seen.volume, kept="sh (1) has it open."))
@@ -213,7 +213,7 @@ def test_a_volume_that_its_driver_kept_is_the_home_again(desired: Desired) -> No
 )
 def test_but_no_other_is(volume: VolumeSeen) -> None:
     row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
-    committed = tick(row, replace(seen, op_archive=A.VERIFIED)).status
+    committed = tick(row, replace(seen, jobs=job(JobState.SUCCEEDED), op_archive=A.VERIFIED)).status
     committed = replace(committed, home_ctx=replace(committed.home_ctx, uid=""))
     found = tick(replace(row, status=committed), replace(seen, archive=A.VERIFIED, volume=volume))
     assert (found.status.operation, found.status.home_ctx.volume) == (Op.ARCHIVING, VolumeState.CONDEMNED)

@@ -47,7 +47,6 @@ GOING = replace(COMMITTED, removal_asked=True)
     ("seen", "expected"),
     [
         (seeing(volume=OWN, op_archive=A.MISSING), ARCHIVE),
-        (seeing(volume=OWN, op_archive=A.LISTED), ARCHIVE),  # the job skips a complete upload
         (seeing(volume=OWN, op_archive=A.MISSING, jobs=job(J.RUNNING)), None),
         (seeing(volume=OWN, op_archive=A.VERIFIED, jobs=job(J.RUNNING)), None),
         (seeing(volume=OWN, op_archive=A.LISTED, jobs=job(J.SUCCEEDED)), None),
@@ -65,8 +64,24 @@ def test_archiving_until_the_commit(seen: Seen, expected: a.Action | None) -> No
         assert isinstance(step(row, seen), Wait)
 
 
-@pytest.mark.parametrize("jobs", [(), job(J.SUCCEEDED), job(J.FAILED)], ids=["no job", "succeeded", "failed"])
-@pytest.mark.parametrize("volume", [OWN, b.NO_VOLUME], ids=["volume there", "volume gone"])
+@pytest.mark.parametrize("op_archive", [A.LISTED, A.VERIFIED])
+def test_an_archive_whose_job_is_forgotten_never_takes_the_place_of_a_home_that_is_there(
+    op_archive: ArchiveSeen,
+) -> None:
+    """The database went back to before it was abandoned, and somebody has worked in the home since."""
+    row = during(Op.ARCHIVING)
+    found = change(row, seeing(volume=OWN, op_archive=op_archive))
+    assert (found.op_id, found.operation, found.archive_key) == (b.NEXT_OP, Op.ARCHIVING, OLD_KEY)
+    assert (found.home_ctx, found.error_count) == (row.status.home_ctx, 0)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "volume"),
+    [
+        (job(J.SUCCEEDED), OWN), (job(J.FAILED), OWN),
+        ((), b.NO_VOLUME), (job(J.SUCCEEDED), b.NO_VOLUME), (job(J.FAILED), b.NO_VOLUME),
+    ],
+)  # fmt: skip
 def test_the_verified_archive_is_committed_and_the_volume_condemned_in_one(jobs: Any, volume: VolumeSeen) -> None:
     found = change(during(Op.ARCHIVING), seeing(volume=volume, op_archive=A.VERIFIED, jobs=jobs))
     assert (found.archive_key, found.home_ctx.volume) == (KEY, V.CONDEMNED)

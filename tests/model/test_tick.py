@@ -198,7 +198,7 @@ def test_nothing_of_a_deleted_workspace_is_declared_gone_that_was_never_looked_a
 def test_the_archive_is_committed_a_tick_before_the_volume_goes() -> None:
     row, seen = during(Op.ARCHIVING, desired_state=Desired.ARCHIVED)
     done = replace(seen, op_archive=A.VERIFIED)
-    commit = tick(row, done, 5)
+    commit = tick(row, replace(done, jobs=job(JobState.SUCCEEDED)), 5)
     assert commit.action is None
     assert commit.status.archive_key == archive_key(b.WORKSPACE, b.OP)
     assert (commit.status.phase, commit.status.home_ctx.volume) == (P.ARCHIVED, V.CONDEMNED)

@@ -8,8 +8,10 @@ import sys
 from collections import Counter
 from multiprocessing import Pool
 
-from tests.simulation.outcome import Outcome
+from tests.simulation.outcome import Failing, Outcome, failing
 from tests.simulation.simulation import run_seed
+
+HOURS_OF_A_YEAR = 365.25 * 24
 
 
 def seeds() -> list[int]:
@@ -44,6 +46,9 @@ def main() -> int:
     say(f"per minute of one core: {hours / minutes:.0f} simulated hours, {faults / minutes:.0f} faults")
     say(f"most calls for one workspace that changed nothing: {max(o.most_asked for o in outcomes)}")
     say("faults: " + ", ".join(f"{kind} {number}" for kind, number in kinds.most_common()))
+    broken = Counter(failing(outcome.violation) for outcome in outcomes if outcome.violation is not None)
+    told = ", ".join(f"{kind.value} {broken[kind]}" for kind in Failing)
+    say(f"simulated years {hours / HOURS_OF_A_YEAR:.3f}, faults {faults}, {told}")
     if failed:
         say("failed: " + ", ".join(f"SEED={outcome.seed}" for outcome in failed))
     return 1 if failed else 0

@@ -202,6 +202,21 @@ DISASTERS = {
         (Edit("backup.standing", "key=lambda archive: archive.modified_at, reverse=True)", "key=lambda archive: archive.modified_at)"),),
         disasters=("BACKUP_RESTORED",), is_fair=True,
     ),
+    "an old restore runs over a newer home": Bug(
+        "a restore that the database forgot has ended is made again, over what was written since",
+        (Edit("model.steps", "if job is None and seen.volume.whole:", "if False:"),),
+        disasters=("COMMITS_LOST",), weather_every=3600.0,
+    ),
+    "half a home is made live": Bug(
+        "a volume of our making that nothing proves whole is recovered from",
+        (Edit("model.observe", "return volume.exists and not volume.whole and volume.incarnation != UNLABELLED", "return False"),),
+        disasters=("COMMITS_LOST", "SNAPSHOT_PUT_BACK"),
+    ),
+    "nobody takes a deletion back": Bug(
+        "a workspace with a volume that is newer than its row stays in DELETING",
+        (Edit("model.wishes", "    stays = _has_unknown_volume(workspace)", "    stays = False"),),
+        disasters=("BACKUP_RESTORED", "SNAPSHOT_PUT_BACK", "TRASH_EXPIRES"),
+    ),
 }  # fmt: skip
 
 ALL = {**{f"trap {number}": bug for number, bug in TRAPS.items()}, **OTHERS, **DISASTERS}

@@ -344,6 +344,11 @@ class Ledger:
         if shown != expectation.newest and not expectation.damaged:
             self.fail(f"the user is shown an old or half home ({shown} for {expectation.newest})", row.id)
 
+    def is_in_store_alone(self, row: Workspace) -> bool:
+        """Whether its home is nowhere but in its archive, and still wanted."""
+        kept = row.wish.deleted_at is not None and not self.is_forgotten(row)
+        return row.status.archive_key is not None and (row.status.phase is Phase.ARCHIVED or kept)
+
     def is_forgotten(self, row: Workspace) -> bool:
         deleted_at = row.wish.deleted_at
         return deleted_at is not None and (

@@ -41,6 +41,9 @@ FOUND = {
     "a purge stops GC": (0, "GC was stopped by what rows explain"),
     "a lost future is collected": (7, "a version of a lost future is nowhere any more"),
     "an older archive is adopted": (2, "a version of a lost future is nowhere any more"),
+    "an old restore runs over a newer home": (6, "a live home was deleted"),
+    "half a home is made live": (11, "half a home was made live by a recovery"),
+    "nobody takes a deletion back": (0, "a version of a lost future is nowhere any more"),
     "ERROR forgotten": (1, "ERROR ended without a recovery"),
 }
 _MORE = 120  # seeds that are tried from the known one on

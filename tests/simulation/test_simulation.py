@@ -6,8 +6,8 @@ from multiprocessing import get_context
 
 import pytest
 
-from tests.simulation.outcome import Outcome
-from tests.simulation.scale import DENSE, scale_of
+from tests.simulation.outcome import Failing, Outcome, failing
+from tests.simulation.scale import DENSE, Disaster, scale_of
 from tests.simulation.simulation import run_seed
 
 QUICK = range(20)
@@ -24,6 +24,28 @@ def test_nothing_is_lost_and_every_wish_comes_true() -> None:
     failed = [str(outcome) for outcome in outcomes if outcome.violation is not None]
     assert not failed, "\n".join(failed)
     assert sum(outcome.faults for outcome in outcomes) > 1000, "the weather was too fine"
+
+
+def test_ordinary_seeds_meet_every_disaster_and_clocks_that_jump_beside_a_database_that_goes_back() -> None:
+    met = [{*scale_of(seed).disasters} for seed in range(99)]
+    assert set.union(*met) == set(Disaster)
+    assert any({Disaster.CLOCKS_JUMP, Disaster.COMMITS_LOST} <= each for each in met)
+
+
+@pytest.mark.parametrize(
+    ("violation", "kind"),
+    [
+        ("version 41 of a lost future is nowhere any more", Failing.LOSS),
+        ("a live home was deleted", Failing.LOSS),
+        ("stuck: 2 owners cannot get in: ERROR NONE DataLost", Failing.STUCK),
+        ("3 do not converge: STANDBY STARTING", Failing.STUCK),
+        ("DataLost, and nothing was lost", Failing.FALSE_ERROR),
+        ("a false ERROR: Timeout: its home is not ready", Failing.FALSE_ERROR),
+        ("a TTL stopped an active user", Failing.OTHER),
+    ],
+)
+def test_the_summary_tells_losses_from_what_is_stuck_and_from_false_errors(violation: str, kind: Failing) -> None:
+    assert failing(violation) is kind
 
 
 @pytest.mark.parametrize("seed", [3, 7])

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from codehub.model.suspicion import is_another_store
 from codehub.model.workspace import Desired, ErrorReason, Operation, Phase, VolumeState, Workspace
 
 if TYPE_CHECKING:
@@ -44,14 +45,25 @@ def _check_cause(ledger: "Ledger", row: Workspace) -> None:
         ledger.fail("DataLost, and nothing was lost", row.id)
     key = row.status.archive_key or row.source_archive
     stored = ledger.surroundings.archive(key)
+    if key in ledger.surroundings.away and not _looks_like_another_store(ledger):
+        return
     if reason in _ARCHIVE_LOST and stored is not None and stored.has_meta and stored.has_object and not stored.damaged:
         ledger.fail(f"{reason}, and the archive is whole", row.id)
+
+
+def _looks_like_another_store(ledger: "Ledger") -> bool:
+    """Whether so many archives are away that nobody may believe it: of few, one that is missing is lost."""
+    needed = [row.status.archive_key for row in ledger.rows.values() if ledger.is_in_store_alone(row)]
+    return is_another_store(sum(key in ledger.surroundings.away for key in needed), len(needed))
 
 
 def _check_fault(ledger: "Ledger", row: Workspace) -> None:
     """Where nothing happens but outages, only what an accident really took may end in ERROR."""
     expectation = ledger.expected[row.id]
     is_older = expectation.travelled and row.status.error_reason in _OLDER_THAN_THE_WORLD
+    away = (row.status.archive_key or row.source_archive) in ledger.surroundings.away
+    if away and row.status.error_reason in _ARCHIVE_LOST and not _looks_like_another_store(ledger):
+        return
     if not is_older and not expectation.damaged and expectation.lost_at is None:
         message = row.status.conditions.healthy.message
         ledger.fail(f"a false ERROR: {row.status.error_reason}: {message}", row.id)

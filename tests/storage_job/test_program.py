@@ -79,7 +79,7 @@ def test_the_result_file_is_the_last_line(tmp_path: Path, store: Store) -> None:
     assert got.lines[0]["state"] == "running"
     assert got.result["bytes_done"] > 4_000_000
     failed = run(store.request("restore", home, result_path=str(result)))
-    assert failed.code == Exit.CORRUPTED
+    assert failed.code == Exit.RETRY
     assert json.loads(result.read_text()) == failed.result
     remove(home)
 

@@ -56,6 +56,7 @@ class Wait:
 
 Step = Act | Change | Wait | Fault
 
+_COMPLETE = (ArchiveSeen.LISTED, ArchiveSeen.VERIFIED)
 _CANNOT_LOOK = Wait("what is there could not be looked at")
 
 
@@ -193,6 +194,10 @@ def _archiving(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpI
         return Change(_begun_again(failed, now, fresh_op_id), "somebody else has the home open: it is archived anew")
     if job is not None and job.state is JobState.RUNNING:
         return Wait("the home is being archived")
+    if job is None and seen.op_archive in _COMPLETE and is_live(home, seen.volume):
+        # A database that lost commits may have forgotten that this ended, and what was written since is not in it.
+        anew = _begun_again(status, now, fresh_op_id)
+        return Change(anew, "who made its archive is not known any more: the home is archived anew")
     if seen.op_archive is ArchiveSeen.VERIFIED:
         return Change(_committed(workspace, op_id), "the archive is complete and verified")
     if job is None and seen.op_archive in (ArchiveSeen.MISSING, ArchiveSeen.LISTED):

@@ -16,7 +16,7 @@ from .emptying import empty_volume
 from .handoff import Handoff, OtherSideGone
 from .makers import SLAB
 from .marker import Marker
-from .protocol import Corrupted, JobFailed, Outcome, Request, Tally
+from .protocol import Corrupted, JobFailed, Outcome, Request, Tally, TryAgain
 from .stores import META_BYTES, Meta, Stored, open_pair, parse_meta
 from .unpack import Unpacker
 from .volume import opened_volume
@@ -44,7 +44,8 @@ def restore(request: Request, tally: Tally) -> Outcome:
 def read_meta(source: Stored, meta: Stored) -> Meta:
     text = meta.content(META_BYTES)
     if text is None:
-        raise Corrupted("the archive has no meta: it is not complete, or not there")
+        # The store may be another one just now: whether this archive is lost is told by who looks at the others too.
+        raise TryAgain("the archive has no meta: it is not complete, or not there")
     return parse_meta(text, source.size())
 
 

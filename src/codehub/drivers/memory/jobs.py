@@ -112,7 +112,7 @@ def _restore(world: "MemoryWorld", job: Job) -> None:
     stored = world.stored.get(job.key)
     job.volume.whole, job.volume.home = False, {}
     if stored is None or not stored.has_object or not stored.has_meta or stored.expired:
-        _fail(job, ErrorReason.ARCHIVE_CORRUPTED, f"The archive {job.key} is not there.")
+        _fail(job, ErrorReason.ACTION_FAILED, f"The archive {job.key} is not there.")
         return
     names = sorted(stored.home)
     some = names[: len(names) // 2] if job.steps == 1 else names
