@@ -60,10 +60,7 @@ class Notebook:
         return self.page.locator(".jp-Notebook .jp-CodeCell")
 
     async def has_cells(self, count: int) -> None:
-        """Waits for its kernel, too: what is run before that is lost."""
         await expect(self.cells).to_have_count(count, timeout=SLOW_MS)
-        indicator = self.page.locator(".jp-Notebook-ExecutionIndicator")
-        await expect(indicator).to_have_attribute("data-status", "idle", timeout=SLOW_MS)
 
     async def run(self, number: int, code: str) -> Locator:
         """The cell, once it was run: it has a number."""
@@ -71,9 +68,22 @@ class Notebook:
         await cell.locator(".cm-content").click()
         await self.page.keyboard.insert_text(code)
         await expect(cell.locator(".cm-content")).to_contain_text(code.splitlines()[0])
-        await self.page.keyboard.press("Shift+Enter")
+        await self._press(cell)
         await expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]"), timeout=INSTALL_MS)
         return cell
+
+    async def _press(self, cell: Locator) -> None:
+        """JupyterLab forgets what is to be run before its kernel is connected."""
+        for left in (5, 4, 3, 2, 1, 0):
+            await cell.locator(".cm-content").click()
+            await self.page.keyboard.press("Shift+Enter")
+            try:
+                await expect(cell.locator(".jp-InputPrompt")).not_to_have_text("[ ]:", timeout=10_000)
+            except AssertionError:
+                if not left:
+                    raise
+            else:
+                return
 
     async def plot(self, number: int, function: str) -> None:
         cell = await self.run(number, PLOT.format(function))
