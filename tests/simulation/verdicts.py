@@ -45,10 +45,20 @@ def _check_cause(ledger: "Ledger", row: Workspace) -> None:
         ledger.fail("DataLost, and nothing was lost", row.id)
     key = row.status.archive_key or row.source_archive
     stored = ledger.surroundings.archive(key)
-    if key in ledger.surroundings.away and not _looks_like_another_store(ledger):
+    if _may_be_called_lost(ledger, row):
         return
     if reason in _ARCHIVE_LOST and stored is not None and stored.has_meta and stored.has_object and not stored.damaged:
         ledger.fail(f"{reason}, and the archive is whole", row.id)
+
+
+def _may_be_called_lost(ledger: "Ledger", row: Workspace) -> bool:
+    """Of an archive that is only away: of few of them, or of the source of a copy, by which nobody judges the others.
+
+    The latter is a limit of the product: a copy that found nothing to copy ends in ERROR, and is made by a recovery.
+    """
+    if (row.status.archive_key or row.source_archive) not in ledger.surroundings.away:
+        return False
+    return row.status.archive_key is None or not _looks_like_another_store(ledger)
 
 
 def _looks_like_another_store(ledger: "Ledger") -> bool:
@@ -61,8 +71,7 @@ def _check_fault(ledger: "Ledger", row: Workspace) -> None:
     """Where nothing happens but outages, only what an accident really took may end in ERROR."""
     expectation = ledger.expected[row.id]
     is_older = expectation.travelled and row.status.error_reason in _OLDER_THAN_THE_WORLD
-    away = (row.status.archive_key or row.source_archive) in ledger.surroundings.away
-    if away and row.status.error_reason in _ARCHIVE_LOST and not _looks_like_another_store(ledger):
+    if row.status.error_reason in _ARCHIVE_LOST and _may_be_called_lost(ledger, row):
         return
     if not is_older and not expectation.damaged and expectation.lost_at is None:
         message = row.status.conditions.healthy.message
