@@ -15,7 +15,7 @@ from tests.browser.site import OWN_ORIGINS, PATH_MODE, Site
 from tests.lab.ides import installed
 from tests.support import eventually_async
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(300)]
 SHORTEST_SECONDS = 60
 
 
@@ -194,7 +194,6 @@ async def test_files_frames_and_scripts_get_what_the_workspace_sent(tab: Tab) ->
     assert "menu.js" not in (await (await loading.value).path()).read_text()
 
 
-@pytest.mark.exhaustive
 @own_origins_only
 async def test_a_hidden_tab_asks_nothing_and_one_that_is_seen_again_does(tab: Tab) -> None:
     asked: list[str] = []
@@ -212,7 +211,6 @@ async def test_a_hidden_tab_asks_nothing_and_one_that_is_seen_again_does(tab: Ta
     await expect(tab.notice).to_contain_text("has stopped")
 
 
-@pytest.mark.exhaustive
 async def test_a_hostile_page_reaches_the_menu_of_its_own_workspace_alone(tab: Tab) -> None:
     """Which its owner's code may use, as it may use the workspace; another's it does not reach."""
     other = await tab.site.workspace("test")
@@ -231,7 +229,6 @@ async def test_a_hostile_page_reaches_the_menu_of_its_own_workspace_alone(tab: T
     tab.site.admin.delete_workspace(other, purge=True, confirm=True)
 
 
-@pytest.mark.exhaustive
 @own_origins_only
 async def test_it_comes_back_by_itself_after_the_connection_was_lost(tab: Tab) -> None:
     await tab.opens()
@@ -241,7 +238,6 @@ async def test_it_comes_back_by_itself_after_the_connection_was_lost(tab: Tab) -
     await expect(tab.notice).to_contain_text("has stopped", timeout=60_000)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("host", [OWN_ORIGINS, PATH_MODE])
 async def test_beside_jupyterlab(
     request: pytest.FixtureRequest, browser_context: BrowserContext, page: Page, host: str

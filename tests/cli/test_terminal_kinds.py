@@ -76,12 +76,18 @@ def test_signs_are_for_terminals_that_know_them(environment: dict[str, str], has
 def test_a_containers_terminal_is_its_log(
     tmp_path: Path, environment: dict[str, str], files: list[str], parent: int, is_watched: bool
 ) -> None:
-    """With `tty: true` what is written stands in the log, whoever watches."""
+    """With `tty: true` what is written stands in the log, whoever watches; a shell in it has its own."""
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).touch()
+    own, first = tmp_path / "proc/self/stat", tmp_path / "proc/1/stat"
+    for stat in (own, first):
+        stat.parent.mkdir(parents=True)
+        stat.write_text("9 (code) hub) S 1 9 9 34816 9 4194304 1")
     assert terminal.is_watched(Terminal(), environment, tmp_path, parent) is is_watched
     assert not terminal.is_watched(io.StringIO(), environment, tmp_path, parent)
+    own.write_text("9 (code) hub) S 1 9 9 34817 9 4194304 1")
+    assert terminal.is_watched(Terminal(), environment, tmp_path, parent)
 
 
 def test_the_image_says_that_it_is_one() -> None:

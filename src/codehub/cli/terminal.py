@@ -30,15 +30,18 @@ def is_watched(
 ) -> bool:
     """Whether what is written is read by a person, and kept by nobody.
 
-    A container's terminal (`tty: true`) is kept in its log. Engines leave a file, systemd and our image a variable; and
-    what an engine starts has no parent that can be seen.
+    The terminal of a container's first process (`tty: true`) is kept in the container's log; that of a shell which
+    somebody opened in it is not. Engines leave a file, systemd and our image a variable; and what an engine starts has
+    no parent that can be seen.
     """
     is_contained = (
         any(name in environment for name in _CONTAINER_NAMES)
         or any((root / file).exists() for file in _CONTAINER_FILES)
         or (os.getppid() if parent is None else parent) == 0
     )
-    return _isatty(stream or _out()) and not is_contained
+    own = _terminal_of(root / "proc/self")
+    is_logged = is_contained and own is not None and own == _terminal_of(root / "proc/1")
+    return _isatty(stream or _out()) and not is_logged
 
 
 def has_unicode(stream: TextIO | None = None, environment: Mapping[str, str] = os.environ) -> bool:
@@ -79,6 +82,15 @@ def _out() -> TextIO:
     """Standard output itself: while a bar is drawn, Rich stands before it."""
     found: TextIO = getattr(sys.stdout, "rich_proxied_file", sys.stdout)
     return found
+
+
+def _terminal_of(process: Path) -> str | None:
+    """The number of its controlling terminal (proc(5)); None if it has none, or that is not told."""
+    try:
+        number = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[4]
+    except (OSError, IndexError):
+        return None
+    return number if number != "0" else None
 
 
 def _isatty(stream: TextIO) -> bool:

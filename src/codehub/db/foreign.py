@@ -17,14 +17,14 @@ OURS = frozenset(
     {
         *("alembic_version", "schema_floor", "users", "sessions", "tokens", "visits", "audit_log"),
         *("workspaces", "workspace_history", "leadership", "gc_runs", "samples", "accepted_losses", "limits"),
-        "archive_operations",
+        *("archive_operations", "deleted_workspaces"),
     }
 )
 # And every routine and type, by the kind that `BESIDE` gives it. Of sequences it has only its tables' own.
 OURS_BESIDE = frozenset(
     {
         *("routine workspaces_touch()", "routine workspaces_notify()", "routine gc_runs_notify()"),
-        "routine workspaces_remember()",
+        *("routine workspaces_remember()", "routine bury_workspaces(ids uuid[], before timestamp with time zone)"),
         *("type user_role", "type token_scope", "type audit_actor", "type workspace_state", "type workspace_operation"),
         *("type instance_backend", "type storage_backend"),
         # M1's

@@ -20,7 +20,7 @@ _NOT_STORED = b"cache-control: no-store\r\n"
 
 def tail_at(strip: bytes) -> bytes:
     """What is added to pages of a workspace that is seen below `strip`."""
-    return b'<script src="%b" data-at="%b" defer></script>\n' % (SCRIPT, strip)
+    return b'<script src="%b%b" data-at="%b" defer></script>\n' % (strip, SCRIPT, strip)
 
 
 def tail_of(head: ResponseHead, request: Request, route: Route) -> bytes:

@@ -63,6 +63,13 @@ async def assets(name: str) -> Response:
     return asset(name)
 
 
+@router.get("/w/{identity}/.codehub/menu.js")
+async def menu_script(identity: UUID) -> Response:
+    """In path mode a workspace's page loads scripts from below its own path only (ADR 22)."""
+    del identity  # it is the same for all
+    return asset("menu.js")
+
+
 @router.get("/w/{identity}/.codehub/progress")
 async def watch(identity: UUID, request: Request, context: InContext, actor: WritingActor) -> Response:
     visit = Visit.of(request, context, Destination(WorkspaceId(identity)), "/")
