@@ -1,6 +1,7 @@
 """Installers run programs of others: they are told nothing of CodeHub, and as root they are not root."""
 
 import os
+import pwd
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,14 +71,20 @@ def test_nothing_unknown_is_told() -> None:
 
 
 def test_settings_of_uv_and_npm_are_found_where_its_person_has_them(place: Path) -> None:
-    given = {"HOME": str(place), "XDG_CACHE_HOME": "/cache"}
-    assert uv_files(given) == {"UV_CACHE_DIR": "/cache/uv"}
+    given = {"HOME": str(place), "XDG_CACHE_HOME": str(place / "cache")}
+    assert uv_files(given) == {"UV_CACHE_DIR": str(place / "cache/uv")}
     (place / ".config/uv").mkdir(parents=True)
     (place / ".config/uv/uv.toml").touch()
     assert uv_files(given)["UV_CONFIG_FILE"] == str(place / ".config/uv/uv.toml")
     assert uv_files({**given, "UV_NO_CONFIG": "1", "UV_CACHE_DIR": "/other"}) == {}
     assert npm_settings(given) == place / ".npmrc"
     assert npm_settings({**given, "NPM_CONFIG_USERCONFIG": "/x"}) == Path("/x")
+
+
+def test_whoever_is_started_without_a_home_has_the_one_that_the_machine_knows(place: Path) -> None:
+    assert npm_settings({}) == Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".npmrc"
+    (place / "no folder").touch()
+    assert uv_files({"HOME": str(place / "no folder")}) == {}, "no cache where none can be made"
 
 
 def test_an_installer_has_not_our_keys(key: int) -> None:

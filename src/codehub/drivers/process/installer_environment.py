@@ -5,6 +5,7 @@ run programs of others, so they are given what is named here, and a home of thei
 """
 
 import os
+import pwd
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,13 +39,13 @@ def fetching_environment(given: Mapping[str, str], home: Path) -> dict[str, str]
 def uv_files(given: Mapping[str, str]) -> dict[str, str]:
     """Where uv finds its cache and settings although its home is another: those of whoever started CodeHub.
 
-    What the environment names by itself, or has switched off, is left to that.
+    What the environment names by itself, or has switched off, is left to that. A service may have no home.
     """
-    home = Path(given.get("HOME", "/nonexistent"))
+    home = _home_of(given)
     cache = Path(given.get("XDG_CACHE_HOME") or home / ".cache") / "uv"
     settings = Path(given.get("XDG_CONFIG_HOME") or home / ".config") / "uv/uv.toml"
     logins = Path(given.get("NETRC") or home / ".netrc")
-    found = {"UV_CACHE_DIR": cache}
+    found = {"UV_CACHE_DIR": cache} if _can_be_made(cache) else {}
     if settings.is_file() and "UV_NO_CONFIG" not in given:
         found["UV_CONFIG_FILE"] = settings
     if logins.is_file():
@@ -55,4 +56,20 @@ def uv_files(given: Mapping[str, str]) -> dict[str, str]:
 def npm_settings(given: Mapping[str, str]) -> Path:
     """The file that names registries and logins of whoever started CodeHub."""
     named = next((value for name, value in given.items() if name.lower() == "npm_config_userconfig"), None)
-    return Path(named or Path(given.get("HOME", "/nonexistent")) / ".npmrc")
+    return Path(named or _home_of(given) / ".npmrc")
+
+
+def _home_of(given: Mapping[str, str]) -> Path:
+    """As the machine knows it, where a service manager names none."""
+    if named := given.get("HOME"):
+        return Path(named)
+    try:
+        return Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:  # a container's user needs no entry
+        return Path("/nonexistent")
+
+
+def _can_be_made(folder: Path) -> bool:
+    """Whether we may write there, or make it."""
+    there = next(each for each in (folder, *folder.parents) if os.access(each, os.F_OK))
+    return os.access(there, os.W_OK | os.X_OK)
