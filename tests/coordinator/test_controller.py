@@ -241,6 +241,7 @@ async def test_a_volume_of_no_workspace_is_reported_and_left_alone(site: Install
 
 async def test_the_trash_is_empty_once_its_archive_is_gone(site: Installation) -> None:
     async with site.controller() as controller:
+        await archived(site, controller)  # in the same store, so that the store is the right one
         it = await archived(site, controller)
         await site.wish(it, Desired.DELETED)
         row = await site.ticked_until(controller, it, lambda row: row.status.phase is Phase.DELETING)

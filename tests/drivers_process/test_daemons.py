@@ -187,7 +187,7 @@ def test_what_hides_after_its_supervisor_was_killed_keeps_the_home(ordinary: Ord
         said = ordinary.ask(verb)
         assert (said["error"], f"sh ({daemon})" in said["message"]) == (error, True)
     assert ordinary.home.exists()
-    os.kill(daemon, signal.SIGKILL)
+    os.killpg(daemon, signal.SIGKILL)  # with what it has just started
     eventually(lambda: not ordinary.daemons(), "it has ended")
     ordinary.do("delete")
     assert not (ordinary.folder / f"w/homes/ws-{ordinary.id}-home").exists()

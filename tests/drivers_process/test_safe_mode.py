@@ -93,8 +93,9 @@ async def test_jupyterlab_opens_whatever_its_settings_say(each_world: World) -> 
 
 
 async def test_code_server_takes_no_settings_and_no_extensions_from_the_home(new_world: World) -> None:
+    ides = installed("code-server")
     new_world.driver.close()
-    new_world.ides, new_world.allowed = installed("code-server"), AllowList.of(["code-server"])
+    new_world.ides, new_world.allowed = ides, AllowList.of(["code-server"])
     new_world.driver = new_world.open()
     workspace = await new_world.start(image_ref="code-server")
     settings = workspace.home / ".local/share/code-server/User/settings.json"

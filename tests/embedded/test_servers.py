@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from codehub.embedded import DataDir, EmbeddedServers, RunningServers
+from codehub.embedded.host import VALKEY_SOCKET
 from codehub.embedded.process import Child
 from codehub.errors import StartError, Unavailable
 from tests.embedded.support import (
@@ -262,8 +263,9 @@ async def test_valkey_that_cannot_start_takes_nothing_down(used: Path) -> None:
     with DataDir.open(used) as data:
         embedded = EmbeddedServers(data, durable=False, pauses=(0.0, 0.01))
         async with embedded.running() as servers, kept(servers) as keeping:
-            for part in (used / "valkey" / "appendonlydir").iterdir():
-                part.write_bytes(b"garbage")
+            socket = data.run / VALKEY_SOCKET  # where it cannot listen, with or without its data
+            socket.unlink()
+            socket.mkdir()
             os.kill(newest(servers, "Valkey").process.pid, signal.SIGKILL)
 
             async def was_tried_often() -> bool:
@@ -274,8 +276,7 @@ async def test_valkey_that_cannot_start_takes_nothing_down(used: Path) -> None:
             with pytest.raises(Unavailable, match=r"Valkey stopped .* cannot be started again: Valkey cannot start on"):
                 servers.check("Valkey")
             assert await answers(servers, "PostgreSQL")
-            for part in (used / "valkey" / "appendonlydir").iterdir():
-                part.unlink()
+            socket.rmdir()
             await eventually_async(lambda: answers(servers, "Valkey"), "it is back", 60)
 
 

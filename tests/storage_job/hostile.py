@@ -180,7 +180,6 @@ def damaged(plain: bytes, whole: bytes) -> list[Hostile]:
         ("wrong checksum of a header", squeezed(bytes(bad_sum)), meta_of),
         ("no tar", squeezed(os.urandom(4096)), meta_of),
         ("no zstd", os.urandom(4096), meta_of),
-        ("meta missing", whole, lambda _: None),
         ("meta empty", whole, lambda _: b""),
         ("old meta with another checksum", whole, lambda _: f"sha256:{'0' * 64}\n".encode()),
         ("meta with half a size", whole, lambda archive: meta_of(archive)[:-4] + b"\n"),
