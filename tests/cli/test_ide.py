@@ -119,8 +119,8 @@ def test_what_building_needs_is_told_before_anything_is_done(place: Path) -> Non
     assert list(place.iterdir()) == []
 
 
+@needs_root
 def test_tools_that_whoever_builds_cannot_run_are_not_there(place: Path) -> None:
-    needs_root("who builds as another user")
     (place / "closed/bin").mkdir(parents=True)
     (place / "closed").chmod(0o700)
     for name in ("npm", "g++", "make", "python3", "pkg-config"):

@@ -13,7 +13,7 @@ from tests.drivers_process.world import World
 from tests.support import eventually, needs_sandbox, short_folder
 
 LAST_WILL = (
-    "(trap 'echo bye >{home}/will; exit' TERM; touch {home}/ready; while :; do sleep 0.05; done) >/dev/null 2>&1 &"
+    "(trap 'echo bye >{home}/will; exit' TERM; touch {home}/ready; while :; do sleep 0.3; done) >/dev/null 2>&1 &"
 )
 STUBBORN = "(trap '' TERM; touch {home}/ready; while :; do sleep 0.05; done) >/dev/null 2>&1 &"
 

@@ -5,8 +5,9 @@
 For workspaces of an ordinary user without a sandbox: neither a pid namespace nor a user id tells what is theirs. A
 process that leaves its session and loses its parent comes to us (PR_SET_CHILD_SUBREAPER), whatever it did to its
 environment and its files. When the program ends, or on SIGUSR1, we kill our children until the kernel says that there
-are none: then nothing of it is left, however it was made. Only then is FOLDER/ended written: who finds us dead and no
-such file knows that something may be left, and FOLDER/subreaper.json says where to look for it (lost_subreapers.py).
+are none: then nothing of it is left, however it was made. After SIGUSR2 the others have time to end by themselves when
+the program has ended, until SIGUSR1. Only then is FOLDER/ended written: who finds us dead and no such file knows that
+something may be left, and FOLDER/subreaper.json says where to look for it (lost_subreapers.py).
 
 What else is sent to us is ignored: the program gets its own, and we end with it.
 """
@@ -19,7 +20,7 @@ import sys
 from typing import NoReturn
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-END = signal.SIGUSR1
+END, GRACE = signal.SIGUSR1, signal.SIGUSR2
 POLL_SECONDS = 0.01
 FIRST_FREE, MOST_INHERITED = 3, 256
 
@@ -42,10 +43,12 @@ def run(command: list[str]) -> NoReturn:
 
 
 def watch(program: int) -> None:
-    """Return when the program has ended, or we are asked to end it."""
-    while signal.sigwait({signal.SIGCHLD, END}) != END:
+    """Return when the program has ended, or we are asked to end it; in a grace, when nothing is left."""
+    is_grace = False
+    while (number := signal.sigwait({signal.SIGCHLD, END, GRACE})) != END:
+        is_grace = is_grace or number == GRACE
         while (ended := reaped()) != 0:
-            if ended in (program, None):
+            if ended is None or (ended == program and not is_grace):
                 return
 
 
@@ -100,7 +103,7 @@ def main() -> None:
     with open("/proc/self/cgroup") as file:  # noqa: PTH123 - as above
         write(f"{folder}/subreaper.json", json.dumps({"ancestors": ancestors(), "cgroup": file.read()}))
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, END})
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, END, GRACE})
     program = os.fork()
     if program == 0:
         run(command)

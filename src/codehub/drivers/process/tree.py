@@ -66,6 +66,8 @@ class Tree:
 
     def ask_to_end(self, seconds: float) -> None:
         """SIGTERM for the programs themselves, and time to end; what holds them together (a sandbox) ends with them."""
+        if self.is_subreaper and self.main is not None and (subreaper := self.main.find()) is not None:
+            identity.kill(subreaper, subreaper_script.GRACE)
         holders = {self.first}
         if self.main is not None and (self.first is not None or self.is_subreaper):
             holders.add(self.main.pid)
