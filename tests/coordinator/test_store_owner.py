@@ -190,6 +190,23 @@ async def test_the_marker_tells_of_commits_that_the_database_and_redis_have_both
     assert watch.lost.count == 4
 
 
+async def test_its_own_first_marker_is_no_news_to_a_leader(site: Installation, redis: Redis) -> None:
+    """The store was out when it began, and much was committed before its marker could be written."""
+    fault = site.world.misbehave("archives.marker", Misbehaviour.UNREACHABLE)
+    records, leadership = site.records, await site.leadership()
+    commits = CommitWatch(records, RedisCommitNotes(redis), leadership.epoch)
+    await commits.begin()
+    owner = StoreOwner(records, site.world.archives, leadership, commits, holder="here:1")
+    await owner.begin()
+    for _ in range(5):
+        await records.commit(leadership.epoch, [], [])
+    fault.end()
+    await owner.run_once()
+    assert (await marker_of(site.world)).commits == 5
+    await owner.run_once()
+    assert commits.lost is None
+
+
 async def test_another_databases_marker_says_nothing_of_ours(site: Installation, redis: Redis) -> None:
     site.world.store_marker = StoreMarker(
         token=uuid4(), database="1/2", holder="there:1", commits=1000, written_at=datetime.now(UTC)

@@ -91,11 +91,14 @@ class CommitWatch:
             self._noted = newest
 
     async def hear(self, marker: StoreMarker | None) -> None:
-        """The note in the archive store, which outlives this process, Redis and a snapshot of both servers."""
+        """The note in the archive store, which outlives this process, Redis and a snapshot of both servers.
+
+        The first answer alone, also that there is none: what lies there later is our own, and no news.
+        """
         count = self._count
-        if self._has_heard or marker is None or count is None or count.database is None:
+        if self._has_heard or count is None or count.database is None:
             return
-        if marker.database == count.database:
+        if marker is not None and marker.database == count.database:
             await self._compare(marker.commits)
         self._has_heard = True
 
