@@ -16,6 +16,9 @@ from uuid import uuid4
 
 import pytest
 
+from codehub.drivers.process import archived_homes
+from codehub.drivers.process.homes import Home
+from codehub.model.workspace import Incarnation, OpId
 from tests.drivers_process.processes import record_of
 from tests.drivers_process.world import UnixConnection, World
 from tests.storage_job.job import python_of
@@ -285,6 +288,67 @@ def test_a_home_that_changed_after_it_was_archived_is_kept(ordinary: Ordinary, c
     assert (home / "deep").exists()
     ordinary.do("delete")  # as a deletion that was asked for
     assert not home.exists()
+
+
+DEEP = """
+import os, pathlib
+for branch in "one", "two":
+    os.chdir({home!r})
+    for _ in range(200):  # far beyond the longest path
+        os.mkdir(branch + "d" * 50)
+        os.chdir(branch + "d" * 50)
+    pathlib.Path("file").touch()
+"""
+CHANGE = """
+import os, pathlib
+os.chdir({home!r})
+for _ in range(200):
+    os.chdir({branch!r} + "d" * 50)
+pathlib.Path("file").write_text("b")
+"""
+
+
+def _python(ordinary: Ordinary, script: str) -> None:
+    subprocess.run([*ordinary.become, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("home_has", ["a list of names", "a depth", "a time ahead"])
+def test_whatever_is_in_a_home_it_goes_once_it_is_archived(ordinary: Ordinary, home_has: str) -> None:
+    ordinary.do("start")
+    ordinary.do("remove")
+    home = ordinary.home
+    if home_has == "a list of names":
+        _as_user(ordinary, f"mkdir -p {home}/list/below && touch {home}/list/file && chmod 400 {home}/list")
+    elif home_has == "a depth":
+        _python(ordinary, DEEP.format(home=str(home)))
+    else:
+        _as_user(ordinary, f"mkdir {home}/later && touch -d 2090-01-01 {home}/file {home}/later {home}")
+        _as_user(ordinary, f"touch -d 2090-01-01 {home}/closed && chmod 0 {home}/closed")
+    op_id = str(uuid4())
+    ordinary.do("finish", ordinary.do("begin_archive", op_id))
+    ordinary.do("delete", op_id)
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("branch", ["one", "two"])
+def test_a_change_is_found_however_deep(ordinary: Ordinary, branch: str) -> None:
+    ordinary.do("start")
+    ordinary.do("remove")
+    home = ordinary.home
+    _python(ordinary, DEEP.format(home=str(home)))
+    op_id = str(uuid4())
+    ordinary.do("finish", ordinary.do("begin_archive", op_id))
+    _python(ordinary, CHANGE.format(home=str(home), branch=branch))
+    assert ordinary.ask("delete", op_id)["error"] == "Refused"
+    assert ordinary.do("kept") == "Something in it changed after it was archived."
+
+
+def test_a_home_that_cannot_be_looked_through_is_kept_and_not_asked_about_for_ever(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home", Incarnation("i"), "u", os.geteuid(), whole=True)
+    op_id = OpId(uuid4())
+    archived_homes.begin(home, op_id)
+    assert "No such file or directory" in (archived_homes.more_since(home, op_id) or "")
+    assert archived_homes.more_since(home, OpId(uuid4())) is None
 
 
 def test_a_job_that_runs_again_counts_from_the_first_of_its_operation(ordinary: Ordinary) -> None:

@@ -9,7 +9,7 @@ from codehub.drivers.process.instances import is_busy, is_used
 from codehub.drivers.process.layout import Layout
 from codehub.drivers.process.reserve import Reserve
 from codehub.drivers.process.threads import Threads
-from codehub.errors import Refused, Unreachable
+from codehub.errors import Refused
 from codehub.model.observation import VolumeSeen
 from codehub.model.workspace import Incarnation, OpId, VolumeRef, WorkspaceId
 
@@ -68,8 +68,4 @@ class Volumes:
         """Why its archive may lack something of it."""
         if (others := self._processes.others(home)) is not None:
             return others[0]
-        try:
-            changed = archived_homes.change_since(home, archived)
-        except OSError as error:
-            raise Unreachable(f"The home {home.path} cannot be read: {error.strerror}.") from error
-        return None if changed is None else "Something in it changed after it was archived."
+        return archived_homes.more_since(home, archived)
