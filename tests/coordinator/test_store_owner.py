@@ -84,7 +84,7 @@ async def test_a_clone_and_its_original_both_refuse_once_one_of_them_met_the_oth
     assert await tokens_of(site.owner) == of_the_original, "a disputed marker is not renewed"
 
     async with site.owner.transaction():
-        claim = await store_owner.take_over(site.owner, token := uuid4())
+        claim = await store_owner.take_over(site.owner, token := uuid4(), None)
     now = datetime.now(UTC)
     site.world.store_marker = StoreMarker(
         token=token, database=claim.database, holder="an administrator", commits=0, written_at=now
@@ -138,6 +138,42 @@ async def test_a_store_that_is_out_is_no_trouble_of_this_and_nothing_is_deleted(
     assert owner.period() == PERIOD_SECONDS
     assert await owner.refusal() is None
     assert site.world.store_marker is not None
+
+
+@pytest.mark.parametrize("leaders", ["one", "many"])
+async def test_a_store_that_refuses_writes_for_long_stays_ours(site: Installation, redis: Redis, leaders: str) -> None:
+    """Its marker is still the one that was written last, whoever tried to renew it, and however often."""
+    owner = await leads(site, redis)
+    marker = await marker_of(site.world)
+    fault = site.world.misbehave("archives.leave_marker", Misbehaviour.UNREACHABLE)
+    for _ in range(20):
+        if leaders == "many":
+            owner = await leads(site, redis)
+        await owner.run_once()
+    assert marker.token in await tokens_of(site.owner)
+    fault.end()
+    await owner.run_once()
+    assert await owner.refusal() is None
+    renewed = await marker_of(site.world)
+    assert renewed.token != marker.token
+    assert not renewed.is_disputed
+    await owner.run_once()
+    assert (await marker_of(site.world)).token != renewed.token
+
+
+async def test_a_take_over_that_cannot_write_forgets_no_marker_and_adopts_none(
+    site: Installation, redis: Redis
+) -> None:
+    await leads(site, redis)
+    marker, strange = await marker_of(site.world), uuid4()
+    for _ in range(20):
+        async with site.owner.transaction():
+            await store_owner.take_over(site.owner, uuid4(), marker.token)
+    assert marker.token in await tokens_of(site.owner)
+    async with site.owner.transaction():
+        await store_owner.take_over(site.owner, uuid4(), strange)
+    assert strange not in await tokens_of(site.owner)
+    assert len(await tokens_of(site.owner)) == 16
 
 
 async def test_whoever_was_replaced_marks_nothing(site: Installation, redis: Redis) -> None:

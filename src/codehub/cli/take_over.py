@@ -11,6 +11,8 @@ import typer
 from codehub.cli import options, output
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from codehub.config import Settings
     from codehub.drivers.archives import ArchiveStore
 
@@ -31,7 +33,7 @@ def take_over(*, yes: options.Yes = False, json: options.Json = False) -> None:
     if was is not None:
         output.say(f"The archive store was marked by {was.holder} at {was.written_at:%F %H:%M} UTC.")
     options.confirm("Every other installation that uses this archive store has ended. Go on?", yes=yes)
-    asyncio.run(_take(settings))
+    asyncio.run(_take(settings, None if was is None else was.token))
     if json:
         holder, at = (None, None) if was is None else (was.holder, was.written_at.isoformat())
         output.print_json({"marked_by": holder, "marked_at": at})
@@ -39,7 +41,7 @@ def take_over(*, yes: options.Yes = False, json: options.Json = False) -> None:
         typer.echo("The archive store is this installation's. What is not needed is deleted again.")
 
 
-async def _take(settings: "Settings") -> None:
+async def _take(settings: "Settings", in_store: "UUID | None") -> None:
     import os
     import socket
     from datetime import UTC, datetime
@@ -53,7 +55,7 @@ async def _take(settings: "Settings") -> None:
 
     async with reachable(settings, output.say) as url, session(url) as conn:
         token = uuid4()
-        claim = await store_owner.take_over(conn, token)
+        claim = await store_owner.take_over(conn, token, in_store)
         commits = (await read_count(conn)).commits
     holder = f"{socket.gethostname()}:{os.getpid()}"
     now = datetime.now(UTC)

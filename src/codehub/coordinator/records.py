@@ -88,9 +88,9 @@ class DatabaseRecords:
         async with connection(self._controller) as conn:
             return await store_owner.claim(conn)
 
-    async def add_store_token(self, epoch: int, token: UUID) -> bool:
+    async def add_store_token(self, epoch: int, token: UUID, in_store: UUID | None) -> bool:
         async with connection(self._controller) as conn:
-            return await store_owner.add_token(conn, epoch, token)
+            return await store_owner.add_token(conn, epoch, token, in_store)
 
     async def note_store_trouble(self, epoch: int, trouble: str | None) -> None:
         async with connection(self._controller) as conn:

@@ -35,8 +35,8 @@ class OwnerRecords(Protocol):
 
     async def store_claim(self) -> StoreClaim: ...
 
-    async def add_store_token(self, epoch: int, token: UUID) -> bool:
-        """Whether it is remembered: not if another leads by now."""
+    async def add_store_token(self, epoch: int, token: UUID, in_store: UUID | None) -> bool:
+        """Whether it is remembered, beside the one in the store: not if another leads by now."""
         ...
 
     async def note_store_trouble(self, epoch: int, trouble: str | None) -> None:
@@ -80,6 +80,7 @@ class StoreOwner:
         self._told: str | None = None
         self._has_told = False
         self._is_marked = False
+        self._token: UUID | None = None  # remembered, and not known to be in the store yet
         self.trouble: str | None = None  # for /readyz
 
     async def begin(self) -> None:
@@ -102,7 +103,7 @@ class StoreOwner:
             if marker is not None and is_to_be_disputed(marker, claim):
                 await self._markers.leave_marker(replace(marker, is_disputed=True))
             elif whose in (Ownership.FREE, Ownership.OURS):
-                await self._renew(claim)
+                await self._renew(marker, claim)
         except DriverError as error:
             log.warning("the archive store's owner could not be looked up; it will be", cause=str(error))
 
@@ -123,10 +124,13 @@ class StoreOwner:
                 log.error("the archive store has another owner; nothing is deleted there", why=self.trouble)
         return marker, claim
 
-    async def _renew(self, claim: StoreClaim) -> None:
-        """Remembered first: whatever dies in between leaves a marker that is known."""
-        token = self._new_token()
-        if not await self._records.add_store_token(self._leadership.epoch, token):
+    async def _renew(self, marker: StoreMarker | None, claim: StoreClaim) -> None:
+        """Remembered first: whatever dies in between leaves a marker that is known.
+
+        A store that refuses writes is asked with the same token again, so that no other one is forgotten for it.
+        """
+        token = self._token = self._token or self._new_token()
+        if not await self._records.add_store_token(self._leadership.epoch, token, marker.token if marker else None):
             return
         await self._markers.leave_marker(
             StoreMarker(
@@ -137,4 +141,5 @@ class StoreOwner:
                 written_at=await self._records.now(),
             )
         )
+        self._token = None
         self._is_marked = True

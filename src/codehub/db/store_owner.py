@@ -9,8 +9,17 @@ from codehub.model.store_owner import StoreClaim
 _REMEMBERED = 16  # a leader that was frozen may leave an older one
 
 _READ = "SELECT store_tokens FROM leadership"
-_ADD = f"UPDATE leadership SET store_tokens = (array_prepend(%s, store_tokens))[1:{_REMEMBERED}]"  # noqa: S608 - a number
-_ADD_AS = f"{_ADD} WHERE epoch = %s"
+# The newest first; then the one that lies in the store, if it is known, however often a newer one did not get there.
+_ADD = f"""
+UPDATE leadership SET store_tokens = (
+    array_prepend(%(token)s::uuid, ARRAY(
+        SELECT known.token FROM unnest(store_tokens) WITH ORDINALITY AS known (token, place)
+        WHERE known.token <> %(token)s
+        ORDER BY known.token IS DISTINCT FROM %(in_store)s::uuid, known.place
+    ))
+)[1:{_REMEMBERED}]
+"""  # noqa: S608 - a number
+_ADD_AS = f"{_ADD} WHERE epoch = %(epoch)s"
 _NOTE = "UPDATE leadership SET store_trouble = %s WHERE epoch = %s AND store_trouble IS DISTINCT FROM %s"
 
 
@@ -20,14 +29,15 @@ async def claim(conn: Connection) -> StoreClaim:
     return StoreClaim(tuple(row[0]), (await read_count(conn)).database)
 
 
-async def add_token(conn: Connection, epoch: int, token: UUID) -> bool:
-    """Whether it was: not for a leader that was replaced."""
-    return (await conn.execute(_ADD_AS, [token, epoch])).rowcount == 1
+async def add_token(conn: Connection, epoch: int, token: UUID, in_store: UUID | None) -> bool:
+    """Whether it was: not for a leader that was replaced. `in_store` is the marker's, as it was just read."""
+    said = {"token": token, "in_store": in_store, "epoch": epoch}
+    return (await conn.execute(_ADD_AS, said)).rowcount == 1
 
 
-async def take_over(conn: Connection, token: UUID) -> StoreClaim:
+async def take_over(conn: Connection, token: UUID, in_store: UUID | None) -> StoreClaim:
     """At an administrator's word, whoever leads: the store is this database's."""
-    await conn.execute(_ADD, [token])
+    await conn.execute(_ADD, {"token": token, "in_store": in_store})
     return await claim(conn)
 
 
