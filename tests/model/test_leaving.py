@@ -55,6 +55,21 @@ def unarchivable(*, deleted: bool = False) -> World:
     return world
 
 
+def test_a_home_whose_archive_jobs_vanish_once_they_have_ended_is_put_off() -> None:
+    """A garbage collector of Pods, somebody's `container prune`."""
+    world = settled(Desired.STANDBY)
+    world.ask(Desired.ARCHIVED)
+    for _ in range(40):
+        world.tick()
+        world.run_jobs()
+        world.jobs.clear()
+        world.check()
+    status = world.row.status
+    assert is_put_off(status)
+    assert "was gone before its archive was verified" in status.conditions.healthy.message
+    assert len(world.archives) == world.rules.max_retry
+
+
 # -- its archive is there and cannot be read back ---------------------------------------------------------------------
 
 

@@ -72,7 +72,9 @@ def test_an_archive_whose_job_is_forgotten_never_takes_the_place_of_a_home_that_
     row = during(Op.ARCHIVING)
     found = change(row, seeing(volume=OWN, op_archive=op_archive))
     assert (found.op_id, found.operation, found.archive_key) == (b.NEXT_OP, Op.ARCHIVING, OLD_KEY)
-    assert (found.home_ctx, found.error_count) == (row.status.home_ctx, 0)
+    assert found.home_ctx == row.status.home_ctx
+    assert (found.error_reason, found.error_count) == (ErrorReason.ACTION_FAILED, 1)
+    assert found.retry_at is not None, "whatever removes the jobs does not have it archived without a pause"
 
 
 @pytest.mark.parametrize(

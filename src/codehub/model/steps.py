@@ -57,6 +57,7 @@ class Wait:
 Step = Act | Change | Wait | Fault
 
 _COMPLETE = (ArchiveSeen.LISTED, ArchiveSeen.VERIFIED)
+_JOB_VANISHED = "The archive job was gone before its archive was verified."
 _CANNOT_LOOK = Wait("what is there could not be looked at")
 
 
@@ -196,7 +197,9 @@ def _archiving(workspace: Workspace, seen: Seen, now: datetime, fresh_op_id: OpI
         return Wait("the home is being archived")
     if job is None and seen.op_archive in _COMPLETE and is_live(home, seen.volume):
         # A database that lost commits may have forgotten that this ended, and what was written since is not in it.
-        anew = _begun_again(status, now, fresh_op_id)
+        # Counted: what removes jobs that have ended would have the home archived for ever.
+        failed = after_failure(workspace, Fault(ErrorReason.ACTION_FAILED, _JOB_VANISHED), now)
+        anew = _begun_again(failed, now, fresh_op_id)
         return Change(anew, "who made its archive is not known any more: the home is archived anew")
     if seen.op_archive is ArchiveSeen.VERIFIED:
         return Change(_committed(workspace, op_id), "the archive is complete and verified")
