@@ -16,6 +16,7 @@ from codehub.drivers.archives import ArchiveStore
 from codehub.drivers.memory import Misbehaviour
 from codehub.drivers.memory.things import Stored
 from codehub.model.names import archive_key
+from codehub.model.observation import ArchiveSeen
 from codehub.model.suspicion import ARCHIVES, is_another_store
 from codehub.model.workspace import (
     ArchiveKey,
@@ -184,8 +185,11 @@ async def test_the_trash_that_nobody_needs_any_more_waits_for_nothing(
         assert not controller.outages
 
 
-async def test_an_outage_of_archives_ends_when_those_that_were_missing_are_back(site: Installation) -> None:
-    """Not when others are there: of 40, eight among the first 20 are missing."""
+@pytest.mark.parametrize(("left", "lost"), [(3, 0), (4, 1)])
+async def test_an_outage_of_archives_ends_when_those_that_were_missing_are_back(
+    site: Installation, left: int, lost: int
+) -> None:
+    """Not when others are there: of 40, eight among the first 20 are missing. That one of them is lost is no outage."""
     one = Stored({}, datetime.now(UTC))
     keys = []
     for number in range(40):
@@ -197,10 +201,33 @@ async def test_an_outage_of_archives_ends_when_those_that_were_missing_are_back(
     for _ in range(4):
         await losses.check()
         assert losses.is_mass
-    site.world.stored.update({key: replace(one) for key in keys[1:8]})
+    site.world.stored.update({key: replace(one) for key in keys[left + 1 : 8]})
+    for _ in range(2):
+        await losses.check()
+        assert losses.is_mass, "as large a part is still missing"
+    site.world.stored.update({key: replace(one) for key in keys[lost:8]})
     await losses.check()
-    assert losses.is_mass, "one is still missing"
-    site.world.stored[keys[0]] = replace(one)
+    assert not losses.is_mass
+    for _ in range(4):
+        await losses.check()
+        assert not losses.is_mass
+    for number, key in enumerate(keys[:lost]):
+        assert await losses.judged(WorkspaceId(UUID(int=number + 1)), key, deleted=False) is ArchiveSeen.MISSING
+
+
+@pytest.mark.parametrize("of", [3, 25])
+async def test_one_lost_archive_does_not_keep_a_bucket_out_that_was_put_right(site: Installation, of: int) -> None:
+    were = {}
+    for number in range(of):
+        it = WorkspaceId(UUID(int=number + 1))
+        were[archive_key(it, OpId(it))] = Stored({}, datetime.now(UTC))
+        await site.add(id=it, phase="ARCHIVED", desired_state="ARCHIVED", archive_key=archive_key(it, OpId(it)))
+    losses = ArchiveLosses(site.world.archives, site.records, timedelta(days=7))
+    await losses.check()
+    assert losses.is_mass
+    del were[next(iter(were))]
+    site.world.stored.update(were)
+    await losses.check()
     await losses.check()
     assert not losses.is_mass
 

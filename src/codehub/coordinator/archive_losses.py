@@ -2,10 +2,11 @@
 
 An archive that a direct look did not find is called lost only after a few others were looked at, of workspaces whose
 home is in the store alone, the trash included. When so many of them are missing too that the store must be at fault, it
-is taken to be out. That ends when those that were found missing are back, and not when the next few happen to be there;
-or when an administrator says that they are lost: those that were missing when that was heard, and no others. The few
-are looked at by every new leader and every few minutes, too, so that nothing is archived into a wrong bucket before
-anybody misses anything.
+is taken to be out. That ends when those that were found missing are back, and not when the next few happen to be there.
+Where these are, and most of the missing ones too, the store is the right one again: each that is still missing is lost
+by itself. Or it ends when an administrator says that they are lost: those that were missing when that was heard, and no
+others. The few are looked at by every new leader and every few minutes, too, so that nothing is archived into a wrong
+bucket before anybody misses anything.
 
 The trash goes for good once its archive is called lost, and nobody looks at it before. So it is called lost only where
 another archive was found.
@@ -50,7 +51,8 @@ class ArchiveLosses:
         self._judged_at = self._check_at = -_HOLDS_SECONDS
         self._found = (0, 0)
         self._after: WorkspaceId | None = None  # others each time
-        self._missing: dict[WorkspaceId, ArchiveKey] = {}  # while it is an outage, what shows that it is one
+        self._missing: dict[WorkspaceId, ArchiveKey] = {}  # while it is an outage, what shows that it is one …
+        self._were_missing: set[WorkspaceId] = set()  # … and what did, those that are back included
         self.word: Word | None = None  # an administrator's
         self.is_mass = False
 
@@ -61,7 +63,8 @@ class ArchiveLosses:
         missing, looked = self._found
         return (
             f"Of {looked} archives that were looked for, {missing} are not in the store. This is taken for an outage "
-            "until they are back, or until an administrator says that they are lost: codehub accept-losses archives"
+            "until they, or most of them, are back, or until an administrator says that they are lost: "
+            "codehub accept-losses archives"
         )
 
     @property
@@ -143,8 +146,17 @@ class ArchiveLosses:
         if begins or self.is_mass:
             kept = {identity: key for identity, key in again.items() if identity not in there}
             new = {identity: key for identity, key in fresh.items() if identity in missing}
-            self._missing = dict([*{**kept, **new}.items()][:_MOST_REMEMBERED])
+            is_right = bool(there) and fresh.keys() - again.keys() <= there
+            if begins or not is_right or is_another_store(len(kept), len(self._were_missing)):
+                self._remember({**kept, **new})
+            else:
+                self._remember({})
         self._note(is_mass=bool(self._missing))
+
+    def _remember(self, missing: InStore) -> None:
+        """What shows that it is an outage; nothing where it is none."""
+        self._missing = dict([*missing.items()][:_MOST_REMEMBERED])
+        self._were_missing = self._were_missing | self._missing.keys() if missing else set()
 
     def _not_accepted(self, rows: InStore) -> InStore:
         return {identity: key for identity, key in rows.items() if not self._is_accepted(identity)}
@@ -154,7 +166,7 @@ class ArchiveLosses:
         if is_mass and not self.is_mass:
             log.error("many archives are missing at once; this is taken for an outage", missing=missing, of=looked)
         if self.is_mass and not is_mass:
-            log.info("the archives that were missing no longer are", missing=missing, of=looked)
+            log.info("the archive store is the right one again", missing=missing, of=looked)
         self.is_mass = is_mass
 
 
