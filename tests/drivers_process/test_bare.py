@@ -112,3 +112,9 @@ def test_a_group_kills_everything_in_it() -> None:
 
 def test_where_groups_cannot_be_made_there_are_none(tmp_path: Path) -> None:
     assert Cgroups.find("test", tmp_path / "missing") is None
+
+
+def test_where_its_python_is_is_looked_up_once(bare_world: World) -> None:
+    """Each start and each look asks; on a slow disk that is felt."""
+    machine = bare_world.driver._machine
+    assert machine.python is machine.python

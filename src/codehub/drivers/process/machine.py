@@ -371,12 +371,12 @@ class Machine:
         )  # fmt: skip
 
 
-@functools.cache
 def _has(capability: int) -> bool:
     """Whether this process has it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return any(int(line.split()[1], 16) >> capability & 1 for line in lines if line.startswith("CapEff:"))
 
 
+@functools.cache
 def _resolved(path: str) -> Path:
     return Path(path).resolve()
