@@ -7,7 +7,7 @@ import shutil
 from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -20,18 +20,20 @@ from codehub.cli.serving import serve_with_events
 from codehub.coordinator.archive_answers import PART_BYTES, archive_answers
 from codehub.db.pool import Connection
 from codehub.drivers.archives import ArchiveStore
+from codehub.errors import OverLimit
 from codehub.metrics import Metrics
 from codehub.model.names import archive_key
-from codehub.model.workspace import ArchiveKey, OpId, WorkspaceId
+from codehub.model.workspace import ArchiveKey, OpId, UserId, WorkspaceId
 from codehub.signals.connect import Redis
 from codehub.signals.questions import Answerer, Body, Handler
 from codehub.web.app import create_app
 from codehub.web.context import Context
+from codehub.web.downloads import MOST, MOST_OF_ONE, Downloads
 from codehub.web.live import Hub
 from codehub.web.server import listen, url_of
 from tests.api.caller import Caller, error
 from tests.contract.stores import meta_of
-from tests.support import background
+from tests.support import background, eventually_async
 
 UNSENT = 16 << 20  # what sockets and buffers on the way may hold
 
@@ -43,6 +45,7 @@ class Store:
     folder: Path
     archives: ArchiveStore
     asked: Counter[str] = field(default_factory=Counter)
+    answers_parts: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, key: ArchiveKey, data: bytes) -> None:
         path = self.folder / "archives" / key
@@ -54,6 +57,8 @@ class Store:
         def counted(kind: str, handler: Handler) -> Handler:
             async def answer(body: Body) -> object:
                 self.asked[kind] += 1
+                if kind == "archive_part":
+                    await self.answers_parts.wait()
                 return await handler(body)
 
             return answer
@@ -66,6 +71,7 @@ async def store(tmp_path: Path, redis: Redis) -> AsyncIterator[Store]:
     archives = ArchiveStore.open((tmp_path / "store").as_uri())
     await archives.prepare()
     store = Store(tmp_path / "store", archives)
+    store.answers_parts.set()
     async with background(Answerer(redis, store.answers()).run()):  # in the leader's place
         yield store
 
@@ -193,6 +199,63 @@ async def test_it_is_read_no_faster_than_it_is_taken_and_outlives_an_outage(
                 asyncio.get_running_loop().call_later(1, elsewhere.rename, store.folder)
     assert bytes(taken) == data
     assert store.asked["archive_part"] > len(data) // PART_BYTES, "some parts were asked for again"
+
+
+async def opened(store: Store, ada: Caller, identity: WorkspaceId) -> list["asyncio.Task[httpx.Response]"]:
+    """As many downloads as one user may have, none of which gets a part."""
+    store.answers_parts.clear()
+    found = [asyncio.create_task(ada.get(f"/workspaces/{identity}/archive")) for _ in range(MOST_OF_ONE)]
+    await eventually_async(lambda: _asked(store, MOST_OF_ONE), "each waits for a part, and none for another")
+    return found
+
+
+async def _asked(store: Store, parts: int) -> bool:
+    return store.asked["archive_part"] == parts
+
+
+async def test_a_user_has_only_so_many_downloads_open(
+    store: Store, ada: Caller, root: Caller, owner: Connection
+) -> None:
+    identity, data = await archived(store, ada, owner)
+    downloads = await opened(store, ada, identity)
+    refused = await ada.get(f"/workspaces/{identity}/archive")
+    assert error(refused) == (429, "over_limit")
+    assert "3 downloads open already" in refused.json()["error"]["message"]
+    assert "retry-after" in refused.headers
+    another = asyncio.create_task(root.get(f"/workspaces/{identity}/archive"))
+    await eventually_async(lambda: _asked(store, MOST_OF_ONE + 1), "somebody else may")
+    store.answers_parts.set()
+    assert [(await each).content for each in [*downloads, another]] == [data] * 4
+    assert (await ada.get(f"/workspaces/{identity}/archive")).content == data
+
+
+async def test_whoever_goes_away_gives_the_place_back(store: Store, ada: Caller, owner: Connection) -> None:
+    identity, data = await archived(store, ada, owner)
+    for each in await opened(store, ada, identity):
+        each.cancel()
+
+    async def taken() -> bool:
+        return (await ada.get(f"/workspaces/{identity}/archive")).content == data
+
+    store.answers_parts.set()
+    await eventually_async(taken, "there is room again")
+
+
+async def test_what_cannot_be_sent_takes_no_place(store: Store, ada: Caller, owner: Connection) -> None:
+    nothing = await ada.has(owner, "STANDBY")
+    for _ in range(MOST_OF_ONE + 1):
+        assert (await ada.get(f"/workspaces/{nothing}/archive")).status_code == 409
+
+
+def test_a_process_sends_only_so_many_at_once() -> None:
+    downloads = Downloads()
+    with ExitStack() as places:
+        for _ in range(MOST):
+            places.enter_context(downloads.place_of(UserId(uuid4())))
+        with pytest.raises(OverLimit, match="Too many downloads"), downloads.place_of(UserId(uuid4())):
+            pass
+    with downloads.place_of(UserId(uuid4())):
+        pass
 
 
 async def test_it_goes_on_although_the_file_was_touched(store: Store, ada: Caller, owner: Connection) -> None:

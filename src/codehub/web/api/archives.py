@@ -1,6 +1,7 @@
 """A workspace's archives: /workspaces/{id}/archives, and each as a file."""
 
 import base64
+from contextlib import ExitStack
 from typing import Annotated
 from urllib.parse import quote
 from uuid import UUID
@@ -15,6 +16,7 @@ from codehub.web.api.answers import Responses, errors
 from codehub.web.api.workspaces import json_answer
 from codehub.web.auth import CurrentActor, WritingActor
 from codehub.web.context import InContext
+from codehub.web.downloads import FileStream
 
 router = APIRouter(tags=["workspaces"])
 
@@ -40,7 +42,7 @@ async def workspace_archives(workspace_id: UUID, actor: CurrentActor, context: I
 
 
 @router.get(
-    "/workspaces/{workspace_id}/archive", response_class=StreamingResponse, responses=_FILE | errors(404, 409, 410)
+    "/workspaces/{workspace_id}/archive", response_class=StreamingResponse, responses=_FILE | errors(404, 409, 410, 429)
 )
 async def download_archive(
     workspace_id: UUID,
@@ -50,17 +52,22 @@ async def download_archive(
 ) -> Response:
     """An archive of its home as a file, also of one in the trash. What is on disk only is to be archived first."""
     which = None if op_id is None else OpId(op_id)
-    found = await archives.download(
-        context.pool, context.redis, context.terms, actor, WorkspaceId(workspace_id), op_id=which
-    )
+    with ExitStack() as place:
+        place.enter_context(context.downloads.place_of(actor.user_id))
+        found = await archives.download(
+            context.pool, context.redis, context.terms, actor, WorkspaceId(workspace_id), op_id=which
+        )
+        return FileStream(found.parts, place.pop_all(), _headers(found), MEDIA_TYPE)
+
+
+def _headers(found: archives.Download) -> dict[str, str]:
     digest = base64.b64encode(bytes.fromhex(found.sha256)).decode()
-    headers = {
+    return {
         "Content-Length": str(found.size),
         "Content-Disposition": f"attachment; filename=\"home.tar.zst\"; filename*=UTF-8''{_quoted(found.name)}.tar.zst",
         "Repr-Digest": f"sha-256=:{digest}:",
         "Cache-Control": "no-store",
     }
-    return StreamingResponse(found.parts, headers=headers, media_type=MEDIA_TYPE)
 
 
 def _quoted(name: str) -> str:
