@@ -18,7 +18,7 @@ import pytest
 
 from codehub.cli.serving import serve_with_events
 from codehub.coordinator.archive_answers import PART_BYTES, archive_answers
-from codehub.db.pool import Connection
+from codehub.db.pool import Connection, Pool
 from codehub.drivers.archives import ArchiveStore
 from codehub.errors import OverLimit
 from codehub.metrics import Metrics
@@ -31,6 +31,7 @@ from codehub.web.context import Context
 from codehub.web.downloads import MOST, MOST_OF_ONE, Downloads
 from codehub.web.live import Hub
 from codehub.web.server import listen, url_of
+from tests.accounts.people import session_headers
 from tests.api.caller import Caller, error
 from tests.contract.stores import meta_of
 from tests.support import background, eventually_async
@@ -164,6 +165,22 @@ async def test_what_is_in_the_trash_can_be_had_while_it_is_kept(
     for which in ("", f"?op_id={op_id}"):
         assert (await ada.get(f"/workspaces/{identity}/archive{which}")).status_code == status
     assert len((await ada.get(f"/workspaces/{identity}/archives")).json()["items"]) == (status == 200)
+
+
+async def test_another_site_makes_no_browser_download_it(
+    store: Store, ada: Caller, pool: Pool, owner: Connection
+) -> None:
+    """It would be in the audit log, and take one of the user's places."""
+    identity, data = await archived(store, ada, owner)
+    browser = Caller(ada.http, ada.person, await session_headers(pool, ada.person))
+    for site in ("cross-site", "same-site"):
+        refused = await browser.get(f"/workspaces/{identity}/archive", headers={"Sec-Fetch-Site": site})
+        assert error(refused) == (403, "cross_site")
+    assert store.asked == Counter()
+    assert await (await owner.execute("SELECT action FROM audit_log")).fetchall() == []
+    for site in ("same-origin", "none"):
+        taken = await browser.get(f"/workspaces/{identity}/archive", headers={"Sec-Fetch-Site": site})
+        assert taken.content == data
 
 
 async def test_what_was_never_archived_has_no_file(store: Store, ada: Caller, owner: Connection) -> None:

@@ -6,16 +6,18 @@ from typing import Annotated
 from urllib.parse import quote
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from codehub.model.workspace import OpId, WorkspaceId
+from codehub.services.actors import ActorKind
 from codehub.services.workspaces import archives
 from codehub.web.api import schemas
 from codehub.web.api.answers import Responses, errors
 from codehub.web.api.workspaces import json_answer
 from codehub.web.auth import CurrentActor, WritingActor
 from codehub.web.context import InContext
+from codehub.web.csrf import check_same_origin
 from codehub.web.downloads import FileStream
 
 router = APIRouter(tags=["workspaces"])
@@ -47,10 +49,13 @@ async def workspace_archives(workspace_id: UUID, actor: CurrentActor, context: I
 async def download_archive(
     workspace_id: UUID,
     actor: WritingActor,
+    request: Request,
     context: InContext,
     op_id: Annotated[UUID | None, Query(description="Which of …/archives; without it, the last one.")] = None,
 ) -> Response:
     """An archive of its home as a file, also of one in the trash. What is on disk only is to be archived first."""
+    if actor.kind is ActorKind.USER:
+        check_same_origin(request, context.settings.accounts)  # it is audited, and a user has only so many
     which = None if op_id is None else OpId(op_id)
     with ExitStack() as place:
         place.enter_context(context.downloads.place_of(actor.user_id))
