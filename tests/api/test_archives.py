@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import LiteralString
 from uuid import uuid4
 
 import httpx
@@ -286,6 +287,36 @@ async def test_it_goes_on_although_the_file_was_touched(store: Store, ada: Calle
                 file.chmod(0o640)
             taken += piece
     assert bytes(taken) == data
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "DELETE FROM sessions WHERE user_id = %s",
+        "UPDATE tokens SET revoked_at = now() WHERE user_id = %s",
+        "UPDATE users SET disabled_at = now() WHERE id = %s",
+    ],
+    ids=["logout", "token", "disabled"],
+)
+async def test_it_ends_with_the_login(
+    store: Store, ada: Caller, pool: Pool, owner: Connection, end: LiteralString
+) -> None:
+    identity, data = await archived(store, ada, owner, 64 << 20)
+    headers = await session_headers(pool, ada.person) if "sessions" in end else ada.headers
+    taken = bytearray()
+
+    async def take() -> None:
+        url = f"/api/v1/workspaces/{identity}/archive"
+        async with ada.http.stream("GET", url, headers=dict(headers)) as answer:
+            async for piece in answer.aiter_raw():
+                if not taken:
+                    await owner.execute(end, [ada.person.id])
+                taken.extend(piece)
+                await asyncio.sleep(0.02)  # a slow line
+
+    with pytest.raises(httpx.RemoteProtocolError):
+        await take()
+    assert 0 < len(taken) < len(data)
 
 
 async def test_one_that_is_removed_meanwhile_is_not_taken_for_whole(

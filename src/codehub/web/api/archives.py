@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from codehub.model.workspace import OpId, WorkspaceId
+from codehub.services import sessions
 from codehub.services.actors import ActorKind
 from codehub.services.workspaces import archives
 from codehub.web.api import schemas
@@ -18,7 +19,7 @@ from codehub.web.api.workspaces import json_answer
 from codehub.web.auth import CurrentActor, WritingActor
 from codehub.web.context import InContext
 from codehub.web.csrf import check_same_origin
-from codehub.web.downloads import FileStream
+from codehub.web.downloads import FileStream, while_alive
 
 router = APIRouter(tags=["workspaces"])
 
@@ -62,7 +63,8 @@ async def download_archive(
         found = await archives.download(
             context.pool, context.redis, context.terms, actor, WorkspaceId(workspace_id), op_id=which
         )
-        return FileStream(found.parts, place.pop_all(), _headers(found), MEDIA_TYPE)
+        parts = while_alive(found.parts, lambda: sessions.is_alive(context.pool, context.settings.accounts, actor))
+        return FileStream(parts, place.pop_all(), _headers(found), MEDIA_TYPE)
 
 
 def _headers(found: archives.Download) -> dict[str, str]:
