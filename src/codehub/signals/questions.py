@@ -13,7 +13,7 @@ else waits for one; how many do at once is limited, in a process and of one user
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -57,7 +57,7 @@ class _Room:
 
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_ASKED))
     asking: Counter[str] = field(default_factory=Counter)
-    finishing: set[asyncio.Task[None]] = field(default_factory=set)
+    exchanges: set[asyncio.Task[Any]] = field(default_factory=set)  # so that each ends in its own time
 
     @contextmanager
     def place_of(self, asker: str) -> Iterator[None]:
@@ -69,13 +69,6 @@ class _Room:
         finally:
             self.asking[asker] -= 1
             self.asking += Counter()  # forgets whoever asks no more
-
-    async def finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Waits for it, and lets it go on where the waiting is cancelled: who leaves is often told so repeatedly."""
-        task = asyncio.create_task(work)
-        self.finishing.add(task)
-        task.add_done_callback(self.finishing.discard)
-        await asyncio.shield(task)
 
 
 _rooms: WeakKeyDictionary[Redis, _Room] = WeakKeyDictionary()
@@ -93,15 +86,29 @@ async def ask(
 
     `asker` is the user for whom it is asked: of one too many of theirs OverLimit is raised.
     """
-    room, identity = _rooms.setdefault(client, _Room()), uuid4().hex
+    room = _rooms.setdefault(client, _Room())
+    exchange = asyncio.create_task(_asked(client, room, kind, body, timeout, asker=asker))
+    room.exchanges.add(exchange)
+    exchange.add_done_callback(room.exchanges.discard)
+    try:
+        await asyncio.wait({exchange})
+    except asyncio.CancelledError:
+        exchange.cancel()  # once: whoever leaves may be told so at every step, which would keep it from cleaning up
+        await asyncio.wait({exchange})
+        raise
+    return exchange.result()
+
+
+async def _asked(client: Redis, room: _Room, kind: str, body: Body, seconds: float, *, asker: str) -> Any:  # noqa: ANN401
+    identity = uuid4().hex
     with room.place_of(asker):
         try:
-            async with asyncio.timeout(timeout), room.places, apart(client, seconds=_ASKER_PATIENCE_SECONDS) as own:
-                return _understood(await _exchange(own, identity, kind, body, timeout))
+            async with asyncio.timeout(seconds), room.places, apart(client, seconds=_ASKER_PATIENCE_SECONDS) as own:
+                return _understood(await _exchange(own, identity, kind, body, seconds))
         except TimeoutError:
             raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
         except asyncio.CancelledError:
-            await room.finish(_withdraw(client, identity))
+            await _withdraw(client, identity)
             raise
 
 
