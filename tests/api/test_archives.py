@@ -27,6 +27,7 @@ from codehub.model.names import archive_key
 from codehub.model.workspace import ArchiveKey, OpId, UserId, WorkspaceId
 from codehub.signals.connect import Redis
 from codehub.signals.questions import Answerer, Body, Handler
+from codehub.signals.usage import ARCHIVE_KEY
 from codehub.web.app import create_app
 from codehub.web.context import Context
 from codehub.web.downloads import MOST, MOST_OF_ONE, Downloads
@@ -137,10 +138,16 @@ async def test_its_size_is_asked_for_once(store: Store, ada: Caller, owner: Conn
     assert (await ada.get(f"/workspaces/{identity}/usage")).json()["archive_bytes"] is None, "purged"
 
 
-async def test_the_size_of_one_that_is_not_there_is_not_known(store: Store, ada: Caller, owner: Connection) -> None:
+async def test_the_size_of_one_that_is_not_there_is_not_known(
+    store: Store, ada: Caller, owner: Connection, redis: Redis
+) -> None:
     identity, _ = await archived(store, ada, owner)
     shutil.rmtree(store.folder / "archives" / str(identity))
-    assert (await ada.get(f"/workspaces/{identity}/usage")).json()["archive_bytes"] is None
+    for _ in range(2):
+        assert (await ada.get(f"/workspaces/{identity}/usage")).json()["archive_bytes"] is None
+    assert store.asked == Counter(archive=1), "that it is not known is remembered, too"
+    (key,) = await redis.keys(f"{ARCHIVE_KEY}*")
+    assert 0 < await redis.ttl(key) <= 60
 
 
 async def test_who_may_not_have_it_does_not(store: Store, ada: Caller, bob: Caller, owner: Connection) -> None:
