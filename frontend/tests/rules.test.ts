@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { HistoryLine, Workspace } from "../src/api/types.ts";
 import { INLINE } from "../src/lib/inline.ts";
 import { localPath } from "../src/lib/localPath.ts";
-import { forcedOf } from "../src/lib/recovering.ts";
+import { afterwardsOf, forcedOf, recoveryOf } from "../src/lib/recovering.ts";
 import { rounded } from "../src/lib/rounded.ts";
 import { entryOf } from "../src/lib/runbook.ts";
 import { segmentsOf, usualSeconds } from "../src/lib/segments.ts";
@@ -106,6 +106,14 @@ const line = (seconds: number, phase: string, operation: string, error: string |
     cause: "user ada",
     duration_ms: null,
   }) as HistoryLine;
+
+test("after a recovery one that is being deleted is deleted, and nothing else is asked for", () => {
+  const going = afterwardsOf(workspace("going", { phase: "ERROR", desired_state: "DELETED" }), null);
+  assert.deepEqual(recoveryOf("as_is", false, going), { from: "as_is", forced: false });
+  const stuck = workspace("stuck", { phase: "ERROR", desired_state: "RUNNING" });
+  const asked = (chosen: "ARCHIVED" | null) => recoveryOf("archive", true, afterwardsOf(stuck, chosen)).desired_state;
+  assert.deepEqual([asked(null), asked("ARCHIVED")], ["RUNNING", "ARCHIVED"]);
+});
 
 test("a history is pieces of time, and says how long things usually take", () => {
   const lines = [

@@ -7,6 +7,7 @@ import pytest
 
 from codehub.db.pool import Pool
 from codehub.web.cookie_tossing import endings
+from codehub.web.cookies import FLOW, PLAIN
 from tests.accounts.people import Person, add_person, session_headers
 
 ME = "/api/v1/session"
@@ -52,6 +53,21 @@ async def test_nothing_is_ended_where_nothing_was_planted(client: httpx.AsyncCli
     answer = await client.get(ME, headers={"Cookie": f"{mine}; {mine}; other=1; other=2"})
     assert answer.status_code == 200
     assert "set-cookie" not in answer.headers
+
+
+async def test_an_answer_ends_only_so_many_and_in_the_end_all(client: httpx.AsyncClient) -> None:
+    """An answer's head has a size that proxies and clients take."""
+    path = "/a/b/c/d/e/f/g/h"
+    planted = "; ".join(f"{name}={value}" for name in (PLAIN, FLOW) for value in "xy")
+    ended: set[str] = set()
+    host = client.base_url.host
+    everything = {each for name in (PLAIN, FLOW) for each in endings(name, host, path)}
+    assert len(everything) > 60
+    for _ in range(50):
+        lines = (await client.get(path, headers={"Cookie": planted})).headers.get_list("set-cookie")
+        assert len(lines) <= 60
+        ended.update(lines)
+    assert ended == everything
 
 
 def test_everything_that_could_have_been_planted_is_ended() -> None:

@@ -90,7 +90,7 @@ async def test_one_slow_answer_holds_up_no_other(redis: Redis) -> None:
 
     async with answering(redis, slow=slow, echo=echo):
         waiting = asyncio.create_task(ask(redis, "slow", {}, 10))
-        await eventually_async(lambda: _none(redis, f"{questions.QUESTION}*"), "it is being worked on")
+        await eventually_async(lambda: _none(redis, questions.QUEUE), "it is being worked on")
         assert await ask(redis, "echo", {"say": 1}, 10) == {"said": 1}
         gate.set()
         assert await waiting == "at last"
@@ -135,6 +135,36 @@ async def test_a_handler_that_never_returns_ends_with_its_question(redis: Redis)
             await ask(redis, "stuck", {}, 0.2)
         async with asyncio.timeout(10):
             await ended.wait()
+
+
+async def test_whoever_goes_away_leaves_no_question_behind(redis: Redis) -> None:
+    asked = asyncio.create_task(ask(redis, "echo", {"say": 1}, 60))
+    await eventually_async(lambda: _is_asked(redis), "it waits")
+    await _cancelled(asked)
+    assert await redis.keys(f"{questions.QUESTION}*") == []
+
+
+async def test_whoever_goes_away_is_left_no_answer(redis: Redis) -> None:
+    gate = asyncio.Event()
+
+    async def slow(_body: Body) -> str:
+        await gate.wait()
+        return "x" * 700_000
+
+    async with answering(redis, slow=slow, echo=echo):
+        asked = asyncio.create_task(ask(redis, "slow", {}, 60))
+        await eventually_async(lambda: _none(redis, questions.QUEUE), "it is being worked on")
+        await _cancelled(asked)
+        gate.set()
+        for number in range(5):  # each is answered after it
+            assert await ask(redis, "echo", {"say": number}, 10) == {"said": number}
+        assert await redis.keys() == []
+
+
+async def _cancelled(asked: "asyncio.Task[Any]") -> None:
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
 
 
 async def test_only_so_many_wait(redis: Redis) -> None:

@@ -93,11 +93,19 @@ def test_the_workspace_is_asked_for_the_whole_page_as_it_is() -> None:
     SIZED.replace(HTML, HTML + b"Content-Disposition: attachment; filename=x.html\r\n"),
     SIZED.replace(HTML, HTML + b"Cache-Control: private, no-transform\r\n"),
     SIZED.replace(HTML, HTML + b"Content-Digest: sha-256=:x:\r\n"),
+    SIZED.replace(HTML, HTML + b"Content-Security-Policy: Sandbox allow-scripts\r\n"),
+    SIZED.replace(HTML, HTML + b"Content-Security-Policy: default-src 'self', img-src *; sandbox\r\n"),
 ])  # fmt: skip
 def test_what_is_no_page_or_may_not_be_touched_stays_as_it_is(response: bytes) -> None:
     assert response != SIZED
     with ide(response) as (here, _):
         assert here.ask(PAGE)[2] == BODY
+
+
+@pytest.mark.parametrize("policy", [b"default-src 'self'; report-uri /sandbox", b"img-src sandbox.example"])
+def test_a_policy_without_a_sandbox_forbids_nothing(policy: bytes) -> None:
+    with ide(SIZED.replace(HTML, HTML + b"Content-Security-Policy: %b\r\n" % policy)) as (here, _):
+        assert here.ask(PAGE)[2] == BODY + TAIL
 
 
 def test_nothing_is_added_for_other_requests_or_where_there_is_no_menu() -> None:

@@ -14,3 +14,17 @@ export function forcedOf(workspace: Workspace, isAdmin: boolean): RecoverFrom[] 
   const sources: RecoverFrom[] = isUnproven ? ["volume", ...home] : home;
   return sources.filter((from) => !possible.includes(from));
 }
+
+export const AFTERWARDS = ["RUNNING", "STANDBY", "ARCHIVED"] as const;
+export type Afterwards = (typeof AFTERWARDS)[number];
+
+/** What is wanted once it is recovered; of one that is being deleted nothing else, so there is nothing to choose. */
+export function afterwardsOf({ desired_state }: Workspace, chosen: Afterwards | null): Afterwards | null {
+  if (desired_state === "DELETED") return null;
+  return chosen ?? AFTERWARDS.find((each) => each === desired_state) ?? "STANDBY";
+}
+
+/** What a request to recover says. */
+export function recoveryOf(from: RecoverFrom, forced: boolean, afterwards: Afterwards | null) {
+  return { from, forced, ...(afterwards && { desired_state: afterwards }) };
+}

@@ -2,6 +2,7 @@
 
 import { ApiError, call, get, post } from "../api/client.ts";
 import type { Desired, NewWorkspace, RecoverFrom, Workspace, WorkspaceChange } from "../api/types.ts";
+import { type Afterwards, recoveryOf } from "../lib/recovering.ts";
 import { store } from "./store.ts";
 
 /** Only one's own are in the store: administrators also act on others'. */
@@ -57,9 +58,9 @@ export async function recover(
   id: string,
   from: RecoverFrom,
   forced: boolean,
-  afterwards: "RUNNING" | "STANDBY" | "ARCHIVED",
+  afterwards: Afterwards | null,
 ): Promise<Workspace> {
-  return known(await post<Workspace>(`${at(id)}/recover`, { from, forced, desired_state: afterwards }));
+  return known(await post<Workspace>(`${at(id)}/recover`, recoveryOf(from, forced, afterwards)));
 }
 
 /** Out of an error, without the settings in its home. */

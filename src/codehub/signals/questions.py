@@ -1,10 +1,11 @@
 """Questions that only the leader can answer, since other processes have no access to the infrastructure.
 
     codehub:questions         ids that wait for whoever leads, at most `_MOST_WAITING`
-    codehub:question:{id}     {"kind", "body"}, until whoever asked has given up
+    codehub:question:{id}     {"kind", "body"}, until it is answered or whoever asked has given up
     codehub:answer:{id}       {"answer"} or {"error"}, for as long
 
-Every key expires by itself, and nothing here changes anything: a question that is lost, or answered by a leader that
+Whoever goes away takes both along: an answer may be large, and is left only where its question still stands. Every key
+expires by itself, and nothing here changes anything: a question that is lost, or answered by a leader that
 has been replaced, costs its asker a moment. Whoever waits for an answer has a connection of their own, so that nobody
 else waits for one; how many do at once is limited, in a process and of one user.
 """
@@ -13,7 +14,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 from uuid import uuid4
@@ -39,6 +40,13 @@ _ASKER_PATIENCE_SECONDS = 1.5  # who waits for it over HTTP is told within two s
 _ANSWERER_PATIENCE_SECONDS = 10.0  # on a busy machine the answer takes some more
 _AGAIN_SECONDS = 1.0
 
+_LEAVE = """
+if redis.call('DEL', KEYS[1]) == 1 then
+    redis.call('LPUSH', KEYS[2], ARGV[1])
+    redis.call('PEXPIRE', KEYS[2], ARGV[2])
+end
+"""
+
 Body = Mapping[str, Any]
 Handler = Callable[[Body], Awaitable[Any]]
 
@@ -49,6 +57,7 @@ class _Room:
 
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_ASKED))
     asking: Counter[str] = field(default_factory=Counter)
+    exchanges: set[asyncio.Task[Any]] = field(default_factory=set)  # so that each ends in its own time
 
     @contextmanager
     def place_of(self, asker: str) -> Iterator[None]:
@@ -78,16 +87,38 @@ async def ask(
     `asker` is the user for whom it is asked: of one too many of theirs OverLimit is raised.
     """
     room = _rooms.setdefault(client, _Room())
+    exchange = asyncio.create_task(_asked(client, room, kind, body, timeout, asker=asker))
+    room.exchanges.add(exchange)
+    exchange.add_done_callback(room.exchanges.discard)
+    try:
+        await asyncio.wait({exchange})
+    except asyncio.CancelledError:
+        exchange.cancel()  # once: whoever leaves may be told so at every step, which would keep it from cleaning up
+        await asyncio.wait({exchange})
+        raise
+    return exchange.result()
+
+
+async def _asked(client: Redis, room: _Room, kind: str, body: Body, seconds: float, *, asker: str) -> Any:  # noqa: ANN401
+    identity = uuid4().hex
     with room.place_of(asker):
         try:
-            async with asyncio.timeout(timeout), room.places, apart(client, seconds=_ASKER_PATIENCE_SECONDS) as own:
-                return _understood(await _exchange(own, kind, body, timeout))
+            async with asyncio.timeout(seconds), room.places, apart(client, seconds=_ASKER_PATIENCE_SECONDS) as own:
+                return _understood(await _exchange(own, identity, kind, body, seconds))
         except TimeoutError:
             raise Unavailable("The coordinator did not answer in time.", "Try again in a moment.") from None
+        except asyncio.CancelledError:
+            await _withdraw(client, identity)
+            raise
 
 
-async def _exchange(client: Redis, kind: str, body: Body, seconds: float) -> bytes:
-    identity = uuid4().hex
+async def _withdraw(client: Redis, identity: str) -> None:
+    """As long as one call may take; what is left expires."""
+    with suppress(Unavailable), answering():
+        await client.delete(f"{QUESTION}{identity}", f"{ANSWER}{identity}")
+
+
+async def _exchange(client: Redis, identity: str, kind: str, body: Body, seconds: float) -> bytes:
     question = json.dumps({"kind": kind, "body": dict(body)})
     milliseconds = max(1, round(seconds * 1000))
     with answering():
@@ -115,6 +146,7 @@ class Answerer:
     def __init__(self, client: Redis, handlers: Mapping[str, Handler]) -> None:
         self._client = client
         self._handlers = handlers
+        self._leave = client.register_script(_LEAVE)
         self._room = asyncio.Semaphore(_MOST_AT_ONCE)
         self._silent = ""  # why nothing is heard
 
@@ -149,16 +181,13 @@ class Answerer:
             with answering():
                 async with self._client.pipeline(transaction=True) as pipeline:
                     pipeline.pttl(f"{QUESTION}{identity}")
-                    pipeline.getdel(f"{QUESTION}{identity}")
+                    pipeline.get(f"{QUESTION}{identity}")
                     left, stored = cast("tuple[int, bytes | None]", await pipeline.execute())
             if stored is None or left <= 0:
                 return  # whoever asked has given up
             answer = await self._answer(json.loads(stored), left / 1000)
             with answering():
-                async with self._client.pipeline(transaction=True) as pipeline:
-                    pipeline.lpush(f"{ANSWER}{identity}", answer)
-                    pipeline.pexpire(f"{ANSWER}{identity}", left)
-                    await pipeline.execute()
+                await self._leave(keys=[f"{QUESTION}{identity}", f"{ANSWER}{identity}"], args=[answer, left])
         except Unavailable as error:
             log.info("a question could not be answered", cause=str(error))
         except Exception:

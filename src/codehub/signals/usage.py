@@ -21,6 +21,7 @@ _NEWEST_SECONDS = 120
 _DAY_SECONDS = 24 * 3600
 _HOME_SECONDS = 30 * 24 * 3600
 _ARCHIVE_SECONDS = 24 * 3600
+_UNTOLD_SECONDS = 60
 MOST_POINTS = 288  # of a day, one each five minutes
 
 
@@ -83,15 +84,20 @@ class RedisUsage:
                 await pipeline.execute()
 
 
-async def leave_archive_bytes(client: Redis, key: ArchiveKey, size: int) -> None:
+async def leave_archive_bytes(client: Redis, key: ArchiveKey, size: int | None) -> None:
+    """None could not be told; that is remembered for a moment only."""
     with answering():
-        await client.set(f"{ARCHIVE_KEY}{key}", size, ex=_ARCHIVE_SECONDS)
+        if size is None:
+            await client.set(f"{ARCHIVE_KEY}{key}", "", ex=_UNTOLD_SECONDS)
+        else:
+            await client.set(f"{ARCHIVE_KEY}{key}", size, ex=_ARCHIVE_SECONDS)
 
 
-async def read_archive_bytes(client: Redis, key: ArchiveKey) -> int | None:
+async def read_archive_bytes(client: Redis, key: ArchiveKey) -> tuple[bool, int | None]:
+    """Whether somebody has asked lately, and what they were told."""
     with answering():
         found = cast("bytes | None", await client.get(f"{ARCHIVE_KEY}{key}"))
-    return int(found) if found is not None and found.isdigit() else None
+    return found is not None, int(found) if found is not None and found.isdigit() else None
 
 
 async def read_usage(client: Redis, workspace_id: WorkspaceId) -> Usage:

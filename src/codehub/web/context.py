@@ -16,6 +16,7 @@ from codehub.services.sharing import Shared
 from codehub.services.workspaces.reading import Shelf
 from codehub.services.workspaces.terms import Terms
 from codehub.signals.connect import Redis
+from codehub.web.downloads import Downloads
 from codehub.web.watching import Watch
 
 
@@ -52,6 +53,11 @@ class Context:
     def watch(self) -> Watch:
         """Of the workspaces that menus show."""
         return Watch(self.pool, self.settings.accounts)
+
+    @cached_property
+    def downloads(self) -> Downloads:
+        """Those that this process sends."""
+        return Downloads()
 
     @cached_property
     def making_room(self) -> set[str]:

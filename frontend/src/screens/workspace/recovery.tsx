@@ -5,15 +5,12 @@ import { ApiError } from "../../api/client.ts";
 import type { RecoverFrom, Workspace } from "../../api/types.ts";
 import { t } from "../../lib/language.ts";
 import { conditionWord, phaseWord } from "../../lib/phrases.ts";
-import { forcedOf, GIVES_UP } from "../../lib/recovering.ts";
+import { AFTERWARDS, type Afterwards, afterwardsOf, forcedOf, GIVES_UP } from "../../lib/recovering.ts";
 import { recover, startSafely } from "../../state/verbs.ts";
 import { Ask } from "../../ui/dialog.tsx";
 import { Icon } from "../../ui/icons.tsx";
 import { Button, Problem } from "../../ui/parts.tsx";
 import { say } from "../../ui/toasts.tsx";
-
-type Afterwards = "RUNNING" | "STANDBY" | "ARCHIVED";
-const AFTERWARDS: Afterwards[] = ["RUNNING", "STANDBY", "ARCHIVED"];
 
 interface RecoveryProps {
   workspace: Workspace;
@@ -31,8 +28,7 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
   if (workspace.phase !== "ERROR" || !trouble || workspace.deleted_at) return null;
 
   const forcible = forcedOf(workspace, isAdmin);
-  const asked = AFTERWARDS.find((each) => each === workspace.desired_state) ?? "STANDBY";
-  const afterwards = chosen ?? asked;
+  const afterwards = afterwardsOf(workspace, chosen);
   const consequence = (from: RecoverFrom) => t(from === "volume" ? "recovery.unproven_text" : "recovery.forced_text");
 
   async function go(from: RecoverFrom | "safe", forced: boolean): Promise<void> {
@@ -73,7 +69,7 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
             <span>{t(`recover.${from}_hint`)}</span>
           </li>
         ))}
-        {workspace.conditions["storage.volume_ready"]?.status && (
+        {afterwards && workspace.conditions["storage.volume_ready"]?.status && (
           <li>
             <Button busy={busy === "safe"} disabled={busy !== null} onClick={() => void go("safe", false)}>
               {t("verb.start_safe")}
@@ -82,16 +78,18 @@ export function Recovery({ workspace, isAdmin, reload }: RecoveryProps) {
           </li>
         )}
       </ul>
-      <label className="sort">
-        <span>{t("recovery.then")}</span>
-        <select value={afterwards} onChange={(event) => setChosen(event.target.value as Afterwards)}>
-          {AFTERWARDS.map((each) => (
-            <option key={each} value={each}>
-              {phaseWord(each)}
-            </option>
-          ))}
-        </select>
-      </label>
+      {afterwards && (
+        <label className="sort">
+          <span>{t("recovery.then")}</span>
+          <select value={afterwards} onChange={(event) => setChosen(event.target.value as Afterwards)}>
+            {AFTERWARDS.map((each) => (
+              <option key={each} value={each}>
+                {phaseWord(each)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       {[forcible.filter((from) => from === "volume"), forcible.filter((from) => from !== "volume")].map(
         ([first, ...more]) =>
           first && (

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from uuid import uuid4
 
 from codehub.db import clock
 from codehub.db.listing import ShownWorkspace
 from codehub.db.pool import Pool, connection
-from codehub.errors import CodeHubError, Gone, NotFound, OverLimit, Unavailable
+from codehub.errors import CodeHubError, Gone, NotFound, Unavailable
 from codehub.model import wishes
 from codehub.model.names import archive_key, parse_archive_key
 from codehub.model.wishes import Refusal
@@ -87,10 +88,12 @@ async def archives_of(pool: Pool, redis: Redis, terms: Terms, actor: Actor, iden
 async def download(
     pool: Pool, redis: Redis, terms: Terms, actor: Actor, identity: WorkspaceId, *, op_id: OpId | None = None
 ) -> Download:
-    """The last archive, or the one of that operation. No connection is held while it is sent."""
+    """The last archive, or the one of that operation. No connection is held while it is sent.
+
+    How many there are at once is for the caller to limit."""
     shown, now = await _found(pool, actor, identity)
     key = _key_of(shown, now, terms, op_id)
-    asker = f"{actor.user_id} downloads"
+    asker = f"{actor.user_id} downloads {uuid4().hex}"  # so that several of one user do not starve each other
     file = await _described(redis, asker, key)
     async with connection(pool) as conn:
         await audit.record(conn, actor, "workspace.download", identity, archive=key, **on_behalf(actor, shown))
@@ -131,12 +134,12 @@ async def _parts(redis: Redis, asker: str, key: ArchiveKey, file: _File) -> Asyn
         question = {"key": key, "file": asdict(file), "start": at, "size": min(PART_BYTES, file.size - at)}
         try:
             data = _part(await ask(redis, "archive_part", question, _ANSWER_SECONDS, asker=asker))
-        except (Unavailable, OverLimit):
+        except Unavailable:
             if now() >= until:
                 raise
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-            with suppress(Unavailable, OverLimit):
+            with suppress(Unavailable):
                 file = _still(file, await _described(redis, asker, key))
             continue
         yield data

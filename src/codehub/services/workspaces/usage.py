@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from codehub.db import clock
 from codehub.db.pool import Pool, connection
-from codehub.errors import CodeHubError
+from codehub.errors import CodeHubError, OverLimit
 from codehub.model import wishes
 from codehub.model.workspace import ArchiveKey, VolumeState, WorkspaceId
 from codehub.services.actors import Actor
@@ -40,14 +40,16 @@ async def usage_of(pool: Pool, redis: Redis, terms: Terms, actor: Actor, identit
 
 
 async def _archive_bytes(redis: Redis, actor: Actor, key: ArchiveKey) -> int | None:
-    """Asked of the store only when somebody looks and nobody has for a day."""
-    found = await read_archive_bytes(redis, key)
-    if found is not None:
-        return found
+    """Asked of the store only when somebody looks and nobody has for a day; for a minute, where it did not tell."""
+    was_asked, size = await read_archive_bytes(redis, key)
+    if was_asked:
+        return size
     try:
         answer = await ask(redis, "archive", {"key": key}, _ANSWER_SECONDS, asker=f"{actor.user_id} looks")
         size = int(answer["size"])
-    except (CodeHubError, KeyError, TypeError, ValueError):
+    except OverLimit:  # nobody was asked
         return None
+    except (CodeHubError, KeyError, TypeError, ValueError):
+        size = None
     await leave_archive_bytes(redis, key, size)
     return size
