@@ -49,7 +49,7 @@ class CookieTossing:
         host = authority(request, self._config)
         found = [each.encode("latin-1") for name in names for each in endings(name, host, _path_of(scope))]
         # Others each time, so that in the end it is all of them.
-        return found if len(found) <= _MOST_LINES else random.sample(found, _MOST_LINES)  # noqa: S311 - no secret
+        return found if len(found) <= _MOST_LINES else random.sample(found, _MOST_LINES)
 
 
 def endings(name: str, host: str, path: str) -> Sequence[str]:
