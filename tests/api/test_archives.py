@@ -254,18 +254,6 @@ async def test_a_user_has_only_so_many_downloads_open(
     assert (await ada.get(f"/workspaces/{identity}/archive")).content == data
 
 
-async def test_whoever_goes_away_gives_the_place_back(store: Store, ada: Caller, owner: Connection) -> None:
-    identity, data = await archived(store, ada, owner)
-    for each in await opened(store, ada, identity):
-        each.cancel()
-
-    async def taken() -> bool:
-        return (await ada.get(f"/workspaces/{identity}/archive")).content == data
-
-    store.answers_parts.set()
-    await eventually_async(taken, "there is room again")
-
-
 async def test_what_cannot_be_sent_takes_no_place(store: Store, ada: Caller, owner: Connection) -> None:
     nothing = await ada.has(owner, "STANDBY")
     for _ in range(MOST_OF_ONE + 1):
