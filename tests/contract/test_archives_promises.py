@@ -58,6 +58,18 @@ async def test_its_owners_marker_is_kept_and_is_no_archive(store: StoreUnderTest
     assert set(await listed(store.archives)) == {key}
 
 
+async def test_what_a_killed_leader_left_of_a_marker_goes_with_the_next(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "store")
+    await store.archives.prepare()
+    await store.write(".codehub-owner#17", b"half")
+    await store.archives.leave_marker(
+        StoreMarker(
+            token=uuid4(), database=None, holder="here:1", commits=7, written_at=datetime(2026, 1, 2, tzinfo=UTC)
+        )
+    )
+    assert not list(store.root.rglob("*#*"))
+
+
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"{", b"x" * 10_000, b'{"token": 3}'])
 async def test_a_marker_that_cannot_be_read_is_somebody_elses(tmp_path: Path, text: bytes) -> None:
     store = FolderStore(tmp_path / "store")

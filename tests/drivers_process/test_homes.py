@@ -88,6 +88,7 @@ async def test_what_was_half_deleted_counts_for_nothing_and_goes_at_the_next_sta
     young.mkdir()
     assert not (await new_world.driver.volumes.look(workspace_id)).exists
     assert workspace_id not in await new_world.driver.volumes.observe()
+    assert not home.parent.exists()
     new_world.open().close()
     eventually(lambda: not (new_world.root / "trash/half").exists(), "the trash is emptied")
     assert young.exists()

@@ -189,6 +189,7 @@ class FolderObjects:
             view = memoryview(data)
             while view:
                 view = view[os.write(file, view) :]
+        self._drop_drafts(path)
 
     def _copy(self, source: str, target: str, size: int) -> Generator[bool, None, None]:
         """Yields after every step; the target appears with the last one."""
@@ -220,14 +221,18 @@ class FolderObjects:
                 os.close(file)
             self._sync(folder)
 
+    def _drop_drafts(self, path: str, *more: str) -> None:
+        """What whoever was killed while writing it has left beside it; and `more` of that folder."""
+        with self._parent(path) as (folder, name):
+            for found in os.listdir(folder):  # noqa: PTH208 - of an open folder
+                if found in more or _finished_name(found) == name:
+                    with suppress(FileNotFoundError):
+                        os.unlink(found, dir_fd=folder)
+            self._sync(folder)
+
     def _delete(self, path: str) -> None:
         try:
-            with self._parent(path) as (folder, name):
-                for found in os.listdir(folder):  # noqa: PTH208 - of an open folder
-                    if found == name or _finished_name(found) == name:
-                        with suppress(FileNotFoundError):
-                            os.unlink(found, dir_fd=folder)
-                self._sync(folder)
+            self._drop_drafts(path, path.rpartition("/")[2])
         except (FileNotFoundError, NotADirectoryError):
             if not self._is_there():
                 raise

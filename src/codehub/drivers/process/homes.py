@@ -167,6 +167,9 @@ class Homes:
             home = _home_in(self._layout.homes / name) if found else None
             if found is not None and home is not None:
                 yield WorkspaceId(found), home
+            elif found is not None:  # whoever removed the home was killed before its folder went
+                with suppress(OSError):
+                    (self._layout.homes / name).rmdir()
 
     def _free_user(self) -> int | None:
         if self._users is None:
