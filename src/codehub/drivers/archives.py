@@ -171,7 +171,7 @@ class ArchiveStore:
             return None
 
     async def leave_marker(self, marker: StoreMarker) -> None:
-        await self._objects.put(self._prefix + owner.NAME, owner.encode(marker))
+        await self._objects.put(self._prefix + owner.NAME, owner.encode(marker), is_only_writer=True)
 
     async def delete(self, key: ArchiveKey) -> None:
         """Unfinished uploads of it are ended too."""

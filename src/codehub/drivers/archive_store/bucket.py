@@ -107,7 +107,8 @@ class BucketObjects:
         while (block := await self._within(anext(blocks, None), path, limit)) is not None:
             yield block
 
-    async def put(self, path: str, data: bytes) -> None:
+    async def put(self, path: str, data: bytes, *, is_only_writer: bool = False) -> None:
+        del is_only_writer  # a single request leaves nothing
         await self._within(obstore.put_async(self._quick, path, data, use_multipart=False), path)
 
     async def copy(self, source: str, target: str, size: int) -> None:

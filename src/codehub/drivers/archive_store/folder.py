@@ -65,8 +65,10 @@ class FolderObjects:
     async def part(self, path: str, start: int, size: int, stamp: Stamp) -> bytes:
         return await self._run(lambda: self._part(path, start, size, stamp), self._limits.progress)
 
-    async def put(self, path: str, data: bytes) -> None:
+    async def put(self, path: str, data: bytes, *, is_only_writer: bool = False) -> None:
         await self._run(lambda: self._put(path, data), self._limits.progress)
+        if is_only_writer:
+            await self._run(lambda: self._drop_drafts(path))
 
     async def copy(self, source: str, target: str, size: int) -> None:
         steps = self._copy(source, target, size)
@@ -189,7 +191,6 @@ class FolderObjects:
             view = memoryview(data)
             while view:
                 view = view[os.write(file, view) :]
-        self._drop_drafts(path)
 
     def _copy(self, source: str, target: str, size: int) -> Generator[bool, None, None]:
         """Yields after every step; the target appears with the last one."""

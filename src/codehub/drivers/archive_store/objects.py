@@ -92,8 +92,11 @@ class Objects(Protocol):
         """These bytes of the object with this stamp; Changed if another one has its name."""
         ...
 
-    async def put(self, path: str, data: bytes) -> None:
-        """All or nothing, and there after a power cut once it returned."""
+    async def put(self, path: str, data: bytes, *, is_only_writer: bool = False) -> None:
+        """All or nothing, and there after a power cut once it returned.
+
+        Where nobody else writes it, what was left by whoever was killed while writing it goes, too.
+        """
         ...
 
     async def copy(self, source: str, target: str, size: int) -> None:
