@@ -84,7 +84,7 @@ async def test_jupyterlab_opens_whatever_its_settings_say(each_world: World) -> 
     with pytest.raises(ActionFailed, match="broken by its owner"):
         await again(workspace, "jupyterlab", safe=False)
     workspace = await again(workspace, "jupyterlab", safe=True)
-    said = in_terminal(workspace, "cat kept; echo ' is in' $HOME; ls")
+    said = in_terminal(workspace, 'echo "$(cat kept) is in $HOME"')  # in one go: what is typed next is echoed, too
     assert f"content is in {'/home/coder' if each_world.driver._machine.bwrap else workspace.home}" in said
     assert not (workspace.home / "was-read").exists()
     assert Notebook(workspace).run("import os; print(os.path.isfile('kept'))") == "True\n"
