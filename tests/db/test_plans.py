@@ -123,7 +123,12 @@ QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "in store alone": (IN_STORE_ALONE, IN_STORE, {"idx_workspaces_archived", "idx_workspaces_deleting"}, 300),
     "in store alone, of": (IN_STORE_ALONE_OF, {**IN_STORE, "ids": [START]}, {"idx_workspaces_sweep"}, 10),
     "purged": (PURGED, [START, 100], {"idx_workspaces_purged"}, 20),
-    "buriable": (BURIABLE, [datetime.now(UTC), 500], {"idx_workspaces_gone", "archive_operations_pkey"}, 12_000),
+    "buriable": (
+        BURIABLE,
+        [datetime.now(UTC) + timedelta(hours=1), 500],
+        {"idx_workspaces_gone", "archive_operations_pkey"},
+        12_000,
+    ),
     "sweep": (SWEEP, [START, 500], {"idx_workspaces_sweep"}, 1000),
     "by_ids": (BY_IDS, [[START]], {"workspaces_pkey"}, 10),
     "operations": (OPERATIONS, [], {"idx_workspaces_operation"}, 300),
