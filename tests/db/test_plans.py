@@ -101,6 +101,7 @@ PAUSES = {"longest": LONGEST_DELAY, "longest_put_off": LONGEST_PUT_OFF}
 IN_STORE = {"retention": timedelta(days=7), "lost": ["ArchiveNotFound"], "after": START, "limit": 20}
 
 # query, arguments, the indexes it must walk (and no other), the most blocks it may read
+LATER = datetime.now(UTC) + timedelta(hours=1)  # than whatever these tests write
 QUERIES: dict[str, tuple[Composable, Any, set[str], int]] = {
     "needing_work": (
         NEEDING_WORK,
