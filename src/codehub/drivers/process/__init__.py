@@ -69,7 +69,8 @@ class ProcessDriver:
 
 def _tidy(layout: Layout, copies: Sequence[Path]) -> None:
     """What earlier processes have left behind; nobody waits for it, and the next start tries again."""
-    layout.empty_trash()
+    with suppress(OSError):
+        layout.empty_trash()
     with suppress(Unreachable):
         remove_unnamed_sockets(layout)
     with suppress(Unreachable, OSError):
